@@ -27,9 +27,9 @@ type MemoryStore struct {
 	// or more. If no pair can be dropped, new pairs share a fixed set of counters, and requests of one pair count
 	// against the others. So a flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 96 more, and 16 to 32 for each sub-bucket or
-	// instant in use. Holds take some 100 bytes per pair, and up to 450 if they began over a whole minute. A pair has
-	// room for the states of 32 limits, including all its tiers; further limits share a state.
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 32 more, and 8 for each of its sub-buckets, or 8
+	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,000 if they began over a whole
+	// minute. A pair has room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int
 
 	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. A store in
@@ -77,53 +77,66 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		return dst, prefix(tooMany(len(claims)))
 	}
 	m.once.Do(m.init)
-	var claimRoom [2]memory.Claim
-	own, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
+	var opRoom [2]memory.Op
+	ops, limits := slices.Grow(opRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
-		c, to := &claims[i], &own[i]
+		c, o := &claims[i], &ops[i]
 		compiled, err := c.compile()
 		if err != nil {
 			return dst, err
 		}
-		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
-		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
+		o.Pair, o.Limits, o.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
+		o.Kind, o.DryRun, o.MaxWait = kindOf(c.Peek, c.Hold), c.DryRun, c.MaxWait.Microseconds()
 		limits += len(compiled)
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
-	at := m.store.Take(own, answers)
+	at, _ := m.store.Do(ops, answers) // only grants fail
+	now := m.store.Time(at)
 	for i := range claims {
 		c := &claims[i]
 		for j := range c.Limits {
 			dst = append(dst, Result{})
-			dst[len(dst)-1].set(ruleName(c.Rule), &c.Limits[j], c.DryRun, &answers[0], at)
+			dst[len(dst)-1].set(ruleName(c.Rule), &c.Limits[j], c.DryRun, &answers[0], now)
 			answers = answers[1:]
 		}
 	}
 	return dst, nil
 }
 
+// kindOf returns what a claim asks of a pair.
+func kindOf(peek, hold bool) memory.Kind {
+	switch {
+	case peek:
+		return memory.Peek
+	case hold:
+		return memory.Hold
+	}
+	return memory.Take
+}
+
 // take is Take for those claims of c that by decides. They are valid.
 func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 	m.once.Do(m.init)
-	var claimRoom [2]memory.Claim
+	var opRoom [2]memory.Op
 	claims := c.claims()
-	own, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
+	ops, limits := slices.Grow(opRoom[:0], len(claims))[:len(claims)], 0
 	n := 0
 	for i := range claims {
 		a := &claims[i]
 		if a.by != by {
 			continue
 		}
-		to := &own[n]
-		to.Pair, to.Limits, to.Cost = a.rule.hash.Pair(a.key), a.set.compiled, exactCost(a.cost)
-		to.Peek, to.DryRun, to.Hold, to.MaxWait = a.peek, a.dryRun, a.hold, a.maxWait(most).Microseconds()
-		limits += len(to.Limits)
+		o := &ops[n]
+		o.Pair, o.Limits, o.Cost = a.rule.hash.Pair(a.key), a.set.compiled, exactCost(a.cost)
+		o.Kind, o.DryRun, o.MaxWait = kindOf(a.peek, a.hold), a.dryRun, a.maxWait(most).Microseconds()
+		limits += len(o.Limits)
 		n++
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
-	at := m.store.Take(own[:n], answers)
+	instant, _ := m.store.Do(ops[:n], answers) // only grants fail
+	at := m.store.Time(instant)
 	if c.decided = c.single && limits == 1 && c.answer.pack(&answers[0], at); c.decided {
 		return
 	}
@@ -153,28 +166,42 @@ func (r *activeRule) pair(rule, key string) memory.Pair {
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
 	m.once.Do(m.init)
-	var room [4]memory.Settlement
-	asked := room[:0]
+	var room [4]memory.Op
+	ops := room[:0]
 	for i := range settlements {
 		s := &settlements[i]
 		compiled, err := s.compile()
 		if err != nil {
 			return err
 		}
-		at := int64(memory.NoInstant)
-		if !s.At.IsZero() {
-			at = m.store.Instant(s.At)
+		o := memory.Op{
+			Pair: s.rule.pair(s.Rule, s.Key), Limits: compiled, Cost: exactCost(s.Cost), DryRun: s.DryRun,
+			At: memory.NoInstant, Turn: algorithm.NoTurn, Kind: memory.Adjust, N: min(int64(s.Final), algorithm.MaxExact),
 		}
-		asked = append(asked, memory.Settlement{
-			Pair: s.rule.pair(s.Rule, s.Key), Limits: compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
-			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(), Grant: int64(s.Grant),
-			Waits: s.MaxWait > 0, Turn: at + s.Wait.Microseconds(),
-		})
+		if !s.At.IsZero() {
+			o.At = m.store.Instant(s.At)
+		}
+		switch {
+		case s.Grant != 0:
+			o.Kind, o.N = memory.Grant, int64(s.Grant)
+		case s.Ban > 0:
+			o.Kind, o.N = memory.Ban, s.Ban.Microseconds()
+		case s.Renew:
+			o.Kind = memory.Renew
+		case s.Held:
+			o.Kind = memory.Release
+		case s.MaxWait > 0:
+			o.Turn = o.At + s.Wait.Microseconds()
+		}
+		ops = append(ops, o)
 	}
-	m.store.Settle(asked)
-	for i := range asked {
-		if asked[i].Renewed {
-			settlements[i].At = m.store.Time(asked[i].At)
+	at, err := m.store.Do(ops, nil)
+	if err != nil {
+		return prefix(invalid("%v", err))
+	}
+	for i := range ops {
+		if o := &ops[i]; o.Kind == memory.Renew && o.At == at {
+			settlements[i].At = m.store.Time(at)
 		}
 	}
 	return nil
@@ -187,8 +214,10 @@ func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxEx
 // state unchanged, because otherwise they would admit the other pairs again.
 func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)
-	for _, p := range pairs {
-		m.store.Reset(memory.RuleOf(ruleName(p.Rule)).Pair(p.Key))
+	ops := make([]memory.Op, len(pairs))
+	for i, p := range pairs {
+		ops[i] = memory.Op{Kind: memory.Reset, Pair: memory.RuleOf(ruleName(p.Rule)).Pair(p.Key)}
 	}
-	return nil
+	_, err := m.store.Do(ops, nil)
+	return err
 }

@@ -1,160 +1,169 @@
 package algorithm
 
+import "math"
+
 // A Window is the state of a FixedWindow: a counter that starts at 0 in each window. Windows are multiples of the period
-// since the Unix epoch, or the windows of a calendar. A Window knows when it ends, for requests that do not name its
-// limit.
-type Window struct {
-	Used    int64
-	Granted int64 // on top of the rate, until End
-	Start   int64
-	End     int64
-}
+// since the Unix epoch, or the windows of a calendar.
+type Window struct{ Used, Start, End int64 }
 
-// windowOf returns the window of now; the wall clock is ahead of now by offset. A calendar's limit that no request names
-// knows only the window of w and the start of the next one.
-func (w Window) windowOf(l *Limit, now, offset int64) (start, end int64) {
-	switch {
-	case l.Micros > 0:
-		start = FloorTo(now+offset, l.Micros) - offset
-		return start, start + l.Micros
-	case l.Windows != nil:
-		start, end = l.Windows(now + offset)
+// window returns the window of l that an instant lies in; the wall clock is ahead of instants by offset.
+func (l *Limit) window(at, offset int64) (start, end int64) {
+	if l.Micros == 0 {
+		start, end = l.Windows(at + offset)
 		return start - offset, end - offset
-	case now < w.End:
-		return w.Start, w.End
 	}
-	return w.End, w.End + longestWindow(l.Kind)
-}
-
-// longestWindow returns an upper bound of the length of the windows of a kind, in microseconds.
-func longestWindow(kind uint64) int64 {
-	if of := kind & kindBits >> 4; of < firstCalendar {
-		return int64(of)
-	}
-	return [...]int64{0, 3, 10, 33, 368, 0, 0, 0}[kind>>4&7] * 24 * 60 * 60 * 1_000_000
+	start = FloorTo(at+offset, l.Micros) - offset
+	return start, start + l.Micros
 }
 
 // Advance returns w as it is at now. Windows follow a clock that is ahead of now by offset. If that clock is set, or
 // now goes back, the count stays and belongs to the window that contains now. But the window after that one stays
-// unchanged, because a clock that steps back across the turn of a window must not admit the rate once more.
+// unchanged, because a clock that steps back across the start of a window must not admit the rate once more.
 func (w Window) Advance(l *Limit, now, offset int64) Window {
 	if w.End <= now {
-		w.Used, w.Granted = 0, 0
+		w.Used = 0
 	}
-	start, end := w.windowOf(l, now, offset)
-	if w.isEmpty() || w.Start <= now || w.Start > end {
+	start, end := l.window(now, offset)
+	if w.Used == 0 || w.Start <= now || w.Start > end {
 		w.Start, w.End = start, end
 	}
 	return w
 }
 
-// isEmpty reports whether w equals a new window.
-func (w *Window) isEmpty() bool { return w.Used == 0 && w.Granted == 0 }
-
-// finish returns w after charging each ended hold at its end. If no held claim has named the limit, a window that counts
-// nothing at that instant is not charged.
-func (w Window) finish(l *Limit, held bool, offset int64, ended []Ending) Window {
-	for _, e := range ended {
-		if then := w.Advance(l, e.At, offset); held || then.Used > 0 {
-			w = then.Charge(e.Cost)
-		}
-	}
-	return w
-}
-
-// Wait returns how long after now w admits cost, or Never.
-func (w Window) Wait(l *Limit, now, cost int64) int64 {
-	switch {
-	case l.Rate > 0 && w.Used-w.Granted <= l.Rate-cost:
+// until returns how long after s.Now the window takes to count no more than target.
+func (s *State) untilWindow(target int64) int64 {
+	if s.Used <= target {
 		return 0
-	case cost > l.Rate: // the next window has no grant
-		return Never
 	}
-	return w.End - now
+	return s.End - s.Now
 }
 
-// Charge returns w with cost in it, whether it fits or not.
-func (w Window) Charge(cost int64) Window {
-	w.Used = min(w.Used+cost, MaxExact)
-	return w
+// window returns the window in r, of l.
+func (r *Record) window(l *Limit) Window {
+	length := l.Micros
+	if length == 0 {
+		length = int64(r.Extra) * 1_000_000
+	}
+	return Window{Used: r.Level, Start: r.At, End: r.At + length}
 }
 
-// Refund returns w, advanced or not, without a charge of cost at an earlier instant, if that was in this window.
-func (w Window) Refund(at, cost int64) Window {
-	if at >= w.Start && at < w.End {
-		w.Used = max(0, w.Used-cost)
-	}
-	return w
-}
-
-// Report says what w leaves.
-func (w Window) Report(l *Limit, now int64) Usage {
-	u, missing := UsageOf(l, w.Used, w.Granted)
-	if missing {
-		u.Refill = w.End - now
-		u.Reset = u.Refill
-	}
-	return u
+func (r *Record) setWindow(w *Window) {
+	r.Level, r.At, r.Extra = w.Used, w.Start, uint32((w.End-w.Start)/1_000_000)
 }
 
 // fixedWindow is the row of FixedWindow.
 var fixedWindow = Row{
 	Code: 4,
-	Load: func(s *State) {
-		before := s.Stored.window()
+	Open: func(s *State, cost int64) int64 {
+		var before Window
+		if s.Stored != nil {
+			before = s.Stored.window(s.Limit)
+		}
 		s.Window = before.Advance(s.Limit, s.Now, s.Offset)
-		if s.Window != before && (before.isEmpty() || !s.Window.isEmpty()) { // the window is new, or the clock was set
-			s.Stored.setWindow(s.Window)
+		if s.Used > 0 && s.Window != before { // the clock was set
+			s.Stored.setWindow(&s.Window)
 		}
+		return s.waitFor(cost, (*State).untilWindow)
 	},
-	Wait: func(s *State, cost int64) int64 { return s.Window.Wait(s.Limit, s.Now, cost) },
 	Charge: func(s *State, cost int64) {
-		s.Window = s.Window.Charge(cost)
-		s.Stored.setWindow(s.Window)
+		s.Used = min(s.Used+cost, MaxExact)
+		s.Stored.setWindow(&s.Window)
 	},
-	Report: func(s *State) Usage { return s.Window.Report(s.Limit, s.Now) },
-	Grant: func(s *State, n int64) {
-		s.Window.Granted = addGrant(s.Window.Granted, n)
-		s.Stored.setWindow(s.Window)
-	},
-	Refund: func(p *Packed, _ *Log, _ *Limit, _, at, cost int64) { p.setWindow(p.window().Refund(at, cost)) },
-	Keep: func(s *State) {
-		if s.Stored.window().End <= s.Now { // otherwise another claim may have charged it since
-			s.Stored.setWindow(s.Window)
+	Refund: func(s *State, at, _, cost int64) {
+		if r := s.Stored; r != nil {
+			if w := r.window(s.Limit); at >= w.Start && at < w.End {
+				r.Level = max(0, r.Level-cost)
+			}
 		}
 	},
-	Finish: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {
-		p.setWindow(p.window().finish(l, p.IsHeld(), offset, ended))
-	},
-	Ends: windowEnds,
-	EndsAfter: func(p *Packed, _ *Log, ended []Ending) int64 {
-		return max(windowEnds(p), lastOf(ended)+longestWindow(p.Kind))
-	},
-	LimitOf: func(p *Packed, _ *Log) Limit {
-		l := Limit{Algorithm: FixedWindow, Kind: p.Kind & kindBits}
-		if of := p.micros(); of < firstCalendar {
-			l.Micros = of
+	Report: func(s *State) Usage { return s.report(s.Used, (*State).untilWindow) },
+	Ends: func(r *Record) int64 {
+		if r.Level == 0 {
+			return r.At
 		}
-		return l
-	},
-	Forget: func(p *Packed, _ *Log) {
-		p.Level = 0
-		p.setGranted(0)
+		if length := r.micros(); length < firstCalendar {
+			return r.At + length
+		}
+		return r.At + int64(r.Extra)*1_000_000
 	},
 }
 
-func windowEnds(p *Packed) int64 {
-	w := p.window()
-	if w.isEmpty() {
-		return w.Start
+// waitFor returns how long after s.Now cost fits, or Never. until says how long it takes until no more than so many requests are
+// used.
+func (s *State) waitFor(cost int64, until func(s *State, target int64) int64) int64 {
+	target := s.Limit.Rate - cost
+	switch {
+	case s.Limit.Rate == 0, target < 0 && s.Cells == nil:
+		return Never
+	case s.Cells == nil:
+		return until(s, target)
 	}
-	return w.End
+	for from := int64(0); ; { // a grant counts until it ends
+		granted, stays := s.granted(from)
+		if target+granted >= 0 {
+			if wait := max(from, until(s, target+granted)); wait < stays {
+				return wait
+			}
+		}
+		if stays == forever {
+			return Never
+		}
+		from = stays
+	}
 }
 
-// periodEnds is Ends for states in which each charge counts for one period.
-func periodEnds(p *Packed) int64 {
-	if p.Level == 0 {
-		return p.At
+const forever = math.MaxInt64
+
+// granted returns what the cells grant to the limit so many microseconds after s.Now, and for how long after s.Now that stays.
+func (s *State) granted(after int64) (n, stays int64) {
+	n, until := s.Cells.Granted(s.Limit.Kind, s.Now+after)
+	if s.Limit.Algorithm == SlidingLog {
+		n = min(n, MaxMembers-s.Limit.Rate)
 	}
-	return p.At + p.micros()
+	if until == forever {
+		return n, until
+	}
+	return n, until - s.Now
+}
+
+// GrantEnds returns when a grant to the window or log of s, made at s.Now, ends.
+func (s *State) GrantEnds() int64 {
+	if s.Limit.Algorithm == FixedWindow {
+		return s.End
+	}
+	return s.Now + s.Limit.Micros
+}
+
+// report says what the rate and the grants leave of what is used.
+func (s *State) report(used int64, until func(s *State, target int64) int64) Usage {
+	granted := int64(0)
+	if s.Cells != nil {
+		granted, _ = s.granted(0)
+	}
+	u, missing := UsageOf(s.Limit, used, granted)
+	if !missing {
+		return u
+	}
+	u.Reset = until(s, 0)
+	if s.Cells == nil {
+		u.Refill = until(s, s.Limit.Rate-u.Remaining-1)
+		return u
+	}
+	u.Refill = s.waitFor(u.Remaining+1, until)
+	switch {
+	case u.Remaining == 0: // perhaps not before a grant that takes away has ended
+		u.Reset = max(u.Reset, u.Refill)
+	case u.Refill == Never || u.Refill > u.Reset:
+		u.Refill = u.Reset
+	}
+	return u
+}
+
+// UsageOf returns the usage of a window or a log, without waits, and reports whether anything is missing.
+func UsageOf(l *Limit, used, granted int64) (u Usage, missing bool) {
+	if l.Rate == 0 { // nothing is admitted, whatever is granted
+		return u, false
+	}
+	free := l.Rate + granted - used
+	return Usage{Remaining: max(0, free), Granted: granted, Over: max(0, -free)}, used > 0 || free <= 0
 }

@@ -23,12 +23,12 @@ type Limit struct {
 	Calendar  uint64 // FixedWindow without a period: the calendar, from CalendarID
 	Ban       int64  // TokenBucket: length of the ban that follows a charge that uses up the limit, in microseconds; 0 for none
 
-	// Windows returns the window of the calendar that an instant of the wall clock lies in. Nil for a limit that no request
-	// names.
+	// Windows returns the window of the calendar that an instant of the wall clock lies in.
 	Windows func(at int64) (start, end int64)
 
-	Row  *Row   // of Algorithm
-	Kind uint64 // finds the state of the limit within a pair
+	Row     *Row   // of Algorithm
+	Kind    uint64 // finds the states of the limit within a pair: its algorithm, and its period or calendar
+	Sibling uint32 // finds its own: the rate of a bucket, the number of sub-buckets of a sliding window, else 0
 
 	// TokenBucket: a tick is the finest of µs, ms and s in which a full bucket and a banned bucket fit MaxExact.
 	Unit   int64  // microseconds per tick
@@ -40,11 +40,8 @@ type Limit struct {
 // Units are the microseconds of each tick.
 var Units = [...]int64{1, 1000, 1_000_000}
 
-// The kinds of the two states that a pair has independently of its limits. The kind of a limit contains a period.
-const (
-	HoldKind = 0
-	BanKind  = 4
-)
+// CellsKind is the kind of the record with the cells of a pair. The kind of a limit contains a period.
+const CellsKind = 0
 
 // Compile returns l with its computed fields. It reports false if there is no tick in which a full and a banned bucket
 // of l fit MaxExact.
@@ -53,9 +50,10 @@ func Compile(l Limit) (Limit, bool) {
 	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | l.Row.Code
 	switch l.Algorithm {
 	case TokenBucket:
+		l.Sibling = uint32(l.Rate)
 		return l.withUnit()
-	case InFlight:
-		l.Kind = HoldKind
+	case SlidingWindow:
+		l.Sibling = uint32(CeilDiv(l.Micros, l.Width))
 	}
 	return l, true
 }
@@ -72,6 +70,9 @@ func CalendarID(unit, from uint64, zone string) uint64 {
 	}
 	return firstCalendar | unit | from<<3 | h>>25<<8
 }
+
+// IsCharged reports whether requests are charged to l: not if it counts them in flight, or admits none.
+func (l *Limit) IsCharged() bool { return l.Rate > 0 && !l.Row.Counts }
 
 // Leasable reports whether requests of l may be charged ahead and given back exactly.
 func (l *Limit) Leasable() bool {
@@ -94,14 +95,11 @@ func (l Limit) withUnit() (Limit, bool) {
 	return l, false
 }
 
-// Never is the wait for a cost that will never be admitted.
-const Never = -1
-
 // A Usage describes a state for its limit: requests, and waits in microseconds.
 type Usage struct {
 	Remaining int64
-	Granted   int64 // windows and logs: on top of the rate; negative if taken away
-	Over      int64 // windows and logs: used beyond the rate and Granted
+	Granted   int64 // of windows and logs: what grants add now; negative if they take away
+	Over      int64 // of windows and logs: what is used beyond the rate and Granted
 	Refill    int64 // until Remaining is one more or, if grants end before that, until nothing is used
 	Reset     int64 // until nothing is used and something remains
 }

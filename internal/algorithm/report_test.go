@@ -20,7 +20,7 @@ func TestReportSaysWhenMoreRemains(t *testing.T) {
 			for range 1 + rand.IntN(4) {
 				now += rand.Int64N(3 * l.Micros / l.Rate)
 				b = b.Drain(l, l.Rate, now)
-				b = b.Charge(l, now, 1+rand.Int64N(1+l.Capacity/3))
+				b = b.Charge(l, 1+rand.Int64N(1+l.Capacity/3))
 			}
 			now += rand.Int64N(3 * l.Micros / l.Rate)
 			checkReport(t, b.Drain(l, l.Rate, now), l, now)

@@ -1,226 +1,211 @@
 package algorithm
 
-import (
-	"slices"
-	"sort"
-)
-
-// SlidingWindow and SlidingLog differ only in the stamp of an admitted request. Both count the request until one period
-// after its stamp.
-
-// stamp returns the stamp of a request at now: for a SlidingLog, whose width is 0, the instant itself; for a
-// SlidingWindow, the end of its sub-bucket.
-func stamp(width, now int64) int64 {
-	if width == 0 {
-		return now
-	}
-	return FloorTo(now, width) + width
-}
-
-// A Log is the state of a SlidingWindow or a SlidingLog: the admitted costs that still count, by stamp. Its methods
-// take time that grows with the logarithm of the number of stamps.
+// A Log is what a record of a sliding limit has no room for. Of a SlidingWindow, it is a ring of counters, one for each
+// sub-bucket that may still count; of a SlidingLog, the instant of each request, in order.
 type Log struct {
-	entries ring
-	width   int64 // width of the widest sub-bucket of any stamp
-	grants  grants
+	n    []int64
+	head int // SlidingLog: the instants before this one are dropped
 }
 
-// Width returns the width of the widest sub-bucket that the log knows of; 0 in a SlidingLog.
-func (g *Log) Width() int64 { return g.width }
+// Clone returns a copy of g.
+func (g *Log) Clone() Log { return Log{n: append([]int64(nil), g.n[g.head:]...)} }
 
-// Used returns how much the log counts.
-func (g *Log) Used() int64 { return g.entries.total }
+// A ring is the state of a SlidingWindow. A request counts in the sub-bucket of its instant, in full until one period
+// after the end of that.
+type ring struct {
+	*Record
+	n     []int64 // the counter of a sub-bucket is at its end / width
+	width int64
+}
 
-// Last returns the newest stamp, or 0 if there is none.
-func (g *Log) Last() int64 {
-	if g.entries.count == 0 {
+// ringOf returns the ring in r, and whether r is its own or may count something.
+func (s *State) ringOf(r *Record) (g ring, ok bool) {
+	if r.Extra == 0 || r.Level == 0 && r != s.Stored || !r.Is(s.Limit.Kind) {
+		return g, false
+	}
+	g.Record, g.width, g.n = r, s.Limit.Width, s.Logs.At(r.Extra).n
+	if r.Sibling != s.Limit.Sibling {
+		g.width = CeilDiv(s.Limit.Micros, int64(r.Sibling))
+	}
+	return g, true
+}
+
+// endOf returns the end of the sub-bucket of an instant.
+func (g *ring) endOf(at int64) int64 { return FloorTo(at, g.width) + g.width }
+
+// span returns how far the ends are apart that have counters.
+func (g *ring) span() int64 { return int64(len(g.n)) * g.width }
+
+// place returns where the counter of the sub-bucket with this end is.
+func (g *ring) place(end int64) int64 {
+	n := int64(len(g.n))
+	return (end/g.width%n + n) % n
+}
+
+// used returns how much g counts at now.
+func (g *ring) used(period, now int64) int64 {
+	if g.At+period <= now {
 		return 0
 	}
-	return g.entries.stamp(g.entries.count - 1)
+	used := g.Level
+	for end := g.At - g.span() + g.width; end+period <= now; end += g.width {
+		used -= g.n[g.place(end)]
+	}
+	return used
 }
 
-// Advance drops entries that no longer count at now. A stamp that is later than now by more than the widest sub-bucket
-// shows that the clock has gone back. Advance changes it to the latest stamp that a request at now can get. It treats grants
-// alike.
-func (g *Log) Advance(l *Limit, now int64) {
-	e := &g.entries
-	if len(g.grants) > 0 { // states without a log share an empty log, which must not be modified
-		g.grants = g.grants.advance(now, now+l.Micros)
+// until returns how long after now g takes to count no more than target.
+func (g *ring) until(period, now, target int64) (wait int64) {
+	switch {
+	case g.Level <= target:
+		return 0
+	case target == 0:
+		return max(0, g.At+period-now)
 	}
-	if e.count == 0 {
-		return
-	}
-	if e.stamp(0)+l.Micros <= now {
-		e.dropOldest(sort.Search(e.count, func(i int) bool { return e.stamp(i)+l.Micros > now }))
-	}
-	g.lower(now + g.width)
-}
-
-// Keep records the width of the sub-buckets of l, for the stamps of requests at now and of holds that end.
-func (g *Log) Keep(l *Limit, now int64) {
-	if g.Advance(l, now); g.entries.count == 0 || l.Width > g.width {
-		g.width = l.Width
-	}
-}
-
-// Finish charges each ended hold at its end. If no held claim has named the limit, a log that counts nothing at that
-// instant is not charged.
-func (g *Log) Finish(l *Limit, held bool, ended []Ending) {
-	for _, e := range ended {
-		if g.Advance(l, e.At); held || g.Used() > 0 {
-			g.Charge(l, e.At, e.Cost)
+	left, end := g.Level, g.At-g.span()+g.width
+	for i := g.place(end); left > target; end += g.width {
+		wait = end + period - now
+		left -= g.n[i]
+		if i++; i == int64(len(g.n)) {
+			i = 0
 		}
 	}
+	return max(0, wait)
 }
 
-// Forget drops all entries and grants.
-func (g *Log) Forget() {
-	g.entries.clear()
-	g.grants = nil
+// moveTo makes the sub-bucket with this end the newest. Counts of later sub-buckets, which the clock has left behind, move
+// to it.
+func (g *ring) moveTo(end int64) {
+	var later int64
+	for i := int64(0); g.At > end && i < int64(len(g.n)); i++ {
+		n := &g.n[g.place(g.At)]
+		later, *n = later+*n, 0
+		g.At -= g.width
+	}
+	if end-g.At >= g.span() || g.At > end {
+		clear(g.n)
+		g.Level, g.At = later, end
+	}
+	for g.At < end {
+		g.At += g.width
+		n := &g.n[g.place(g.At)]
+		g.Level, *n = g.Level-*n, 0
+	}
+	g.n[g.place(end)] += later
 }
 
-// Grant grants n requests for one period from now.
-func (g *Log) Grant(l *Limit, now, n int64) { g.grants = g.grants.add(n, now+l.Micros) }
+// slidingCode is the code of the first algorithm whose states have a Log.
+const slidingCode = 8
 
-// lower makes stamps that are later than limit that one.
-func (g *Log) lower(limit int64) {
-	later := int64(0)
-	for g.entries.count > 0 && g.Last() > limit {
-		later += g.entries.dropNewest()
-	}
-	if later > 0 {
-		g.add(limit, later)
-	}
-}
-
-// add counts cost with a stamp that is not before the newest.
-func (g *Log) add(stamp, cost int64) {
-	if n := g.entries.count; n > 0 && g.entries.stamp(n-1) == stamp {
-		g.entries.add(n-1, cost)
-		return
-	}
-	g.entries.append(stamp, cost)
-}
-
-// Wait returns how long after now the log admits cost, or Never. The rate changes each time a grant ends.
-func (g *Log) Wait(l *Limit, now, cost int64) int64 {
-	if l.Rate == 0 {
-		return Never
-	}
-	from, target := now, l.Rate+g.grants.at(now)-cost
-	for _, one := range g.grants {
-		if target >= 0 {
-			if at := max(from, g.fallsTo(l, target)); at < one.ends {
-				return at - now
+// slidingWindow is the row of SlidingWindow. Every sibling counts every charge of the pair.
+var slidingWindow = Row{
+	Code: slidingCode,
+	Open: func(s *State, cost int64) int64 {
+		s.used = 0
+		for i := range s.Run {
+			if g, ok := s.ringOf(&s.Run[i]); ok {
+				if end := g.endOf(s.Now); g.At > end && g.Level > 0 {
+					g.moveTo(end)
+				}
+				s.used = max(s.used, g.used(s.Limit.Micros, s.Now))
 			}
 		}
-		from, target = one.ends, target-one.n
-	}
-	if target < 0 {
-		return Never
-	}
-	return max(from, g.fallsTo(l, target)) - now
+		return s.waitFor(cost, (*State).untilRing)
+	},
+	Charge: chargeRing,
+	Refund: func(s *State, at, _, cost int64) {
+		for i := range s.Run {
+			g, ok := s.ringOf(&s.Run[i])
+			if !ok {
+				continue
+			}
+			if end := g.endOf(at); end <= g.At && g.At-end < g.span() {
+				n := &g.n[g.place(end)]
+				back := min(cost, *n)
+				*n, g.Level = *n-back, g.Level-back
+				for g.Level > 0 && g.n[g.place(g.At)] == 0 {
+					g.At -= g.width
+				}
+			}
+		}
+	},
+	Report: func(s *State) Usage { return s.report(s.used, (*State).untilRing) },
+	Ends:   periodEnds,
 }
 
-// fallsTo returns the instant at which the entries shrink to target, or 0 if they are not above it.
-func (g *Log) fallsTo(l *Limit, target int64) int64 {
-	if g.Used() <= target {
+// periodEnds is Ends for states in which each charge counts for one period.
+func periodEnds(r *Record) int64 {
+	if r.Level == 0 {
+		return r.At
+	}
+	return r.At + r.micros()
+}
+
+// untilRing returns how long after s.Now all siblings take to count no more than target.
+func (s *State) untilRing(target int64) (longest int64) {
+	if s.used <= target {
 		return 0
 	}
-	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros
-}
-
-// Charge counts cost, whether it fits or not. From then on, entries in a sub-bucket wider than l's count as if made
-// now.
-func (g *Log) Charge(l *Limit, now, cost int64) {
-	g.Keep(l, now)
-	last := stamp(l.Width, now)
-	g.lower(last)
-	g.add(last, min(cost, MaxExact-g.Used()))
-}
-
-// Refund takes back a charge of cost at an earlier instant, if it still counts.
-func (g *Log) Refund(l *Limit, at, cost int64) {
-	e, stamp := &g.entries, stamp(l.Width, at)
-	i := sort.Search(e.count, func(i int) bool { return e.stamp(i) >= stamp })
-	if i < e.count && e.stamp(i) == stamp {
-		n := e.at(i)
-		if e.add(i, -min(cost, n)); cost >= n {
-			e.trim()
+	for i := range s.Run {
+		if g, ok := s.ringOf(&s.Run[i]); ok {
+			longest = max(longest, g.until(s.Limit.Micros, s.Now, target))
 		}
 	}
+	return longest
 }
 
-// Report says what the log leaves.
-func (g *Log) Report(l *Limit, now int64) Usage {
-	u, missing := UsageOf(l, g.Used(), g.grants.at(now))
-	if !missing {
-		return u
+// chargeRing charges its own ring, and its siblings as far as they count something. A ring that counts nothing starts from
+// the fullest sibling (of several, the one with the widest sub-buckets).
+func chargeRing(s *State, cost int64) {
+	var fullest ring
+	var most, own int64
+	for i := range s.Run {
+		g, ok := s.ringOf(&s.Run[i])
+		if !ok {
+			continue
+		}
+		used := g.used(s.Limit.Micros, s.Now)
+		if g.Record == s.Stored {
+			own = used
+		}
+		switch {
+		case used > most || used == most && used > 0 && g.width > fullest.width:
+			fullest, most = g, used
+		case used == 0 && g.Record != s.Stored: // it counts no more, even if the clock goes back
+			clear(g.n)
+			g.Level = 0
+		}
 	}
-	u.Refill, u.Reset = g.Wait(l, now, u.Remaining+1), max(0, g.fallsTo(l, 0)-now)
-	switch {
-	case u.Remaining == 0:
-		u.Reset = max(u.Reset, u.Refill)
-	case u.Refill == Never || u.Refill > u.Reset:
-		u.Refill = u.Reset
+	if own == 0 {
+		s.start(fullest)
 	}
-	return u
+	cost = min(cost, MaxExact-s.used)
+	for i := range s.Run {
+		if g, ok := s.ringOf(&s.Run[i]); ok {
+			end := g.endOf(s.Now)
+			g.moveTo(end)
+			g.n[g.place(end)] += cost
+			g.Level += cost
+		}
+	}
+	s.used += cost
 }
 
-// Clone returns a copy of the log.
-func (g *Log) Clone() Log {
-	c := *g
-	c.entries.cells = slices.Clone(g.entries.cells)
-	c.grants = slices.Clone(g.grants)
-	return c
-}
-
-// slidingWindow and slidingLog are the rows of SlidingWindow and SlidingLog.
-var (
-	slidingWindow = sliding(8, SlidingWindow)
-	slidingLog    = sliding(12, SlidingLog)
-)
-
-func sliding(code uint64, a Algorithm) Row {
-	return Row{
-		Code:     code,
-		KeepsLog: true,
-		Load: func(s *State) {
-			s.Log.Advance(s.Limit, s.Now)
-			s.Stored.setLog(s.Log)
-		},
-		Wait: func(s *State, cost int64) int64 { return s.Log.Wait(s.Limit, s.Now, cost) },
-		Charge: func(s *State, cost int64) {
-			s.Log.Charge(s.Limit, s.Now, cost)
-			s.Stored.setLog(s.Log)
-		},
-		Report: func(s *State) Usage { return s.Log.Report(s.Limit, s.Now) },
-		Grant: func(s *State, n int64) {
-			s.Log.Grant(s.Limit, s.Now, n)
-			s.Stored.setLog(s.Log)
-		},
-		Refund: func(p *Packed, g *Log, l *Limit, _, at, cost int64) {
-			g.Refund(l, at, cost)
-			p.setLog(g)
-		},
-		Keep: func(s *State) {
-			s.Log.Keep(s.Limit, s.Now)
-			s.Stored.setLog(s.Log)
-		},
-		Finish: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
-			g.Finish(l, p.IsHeld(), ended)
-			p.setLog(g)
-		},
-		Ends: periodEnds,
-		EndsAfter: func(p *Packed, g *Log, ended []Ending) int64 {
-			return max(periodEnds(p), lastOf(ended)+g.Width()+p.micros())
-		},
-		LimitOf: func(p *Packed, g *Log) Limit {
-			return Limit{Algorithm: a, Kind: p.Kind & kindBits, Micros: p.micros(), Width: g.Width()}
-		},
-		Forget: func(p *Packed, g *Log) {
-			g.Forget()
-			p.setLog(g)
-		},
+// start makes its own ring count what from counts, each count in the sub-bucket that contains its end, but not in a later
+// one than now's.
+func (s *State) start(from ring) {
+	r := s.Stored
+	if r.Extra == 0 {
+		r.Extra = s.Logs.Add(Log{n: make([]int64, r.Sibling+1)})
+	}
+	g := ring{r, s.Logs.At(r.Extra).n, s.Limit.Width}
+	clear(g.n)
+	g.Level, g.At = 0, g.endOf(s.Now)
+	for i := range int64(len(from.n)) {
+		end := from.At - i*from.width
+		if n := from.n[from.place(end)]; n > 0 && end+s.Limit.Micros > s.Now {
+			g.n[g.place(min(g.endOf(end), g.At))] += n
+			g.Level += n
+		}
 	}
 }

@@ -3,186 +3,237 @@ package algorithm
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
-// logLimit returns a sliding limit of rate per so many microseconds; width is a sub-bucket's width, or 0 for a log.
-func logLimit(rate, micros, width int64) *Limit {
-	l, _ := Compile(Limit{Algorithm: SlidingLog, Rate: rate, Capacity: rate, Micros: micros, Width: width})
+// slidingLimit returns a sliding limit of rate per so many microseconds; width is a sub-bucket's width, or 0 for a log.
+func slidingLimit(rate, micros, width int64) *Limit {
+	l := Limit{Algorithm: SlidingWindow, Rate: rate, Capacity: rate, Micros: micros, Width: width}
+	if width == 0 {
+		l.Algorithm = SlidingLog
+	}
+	l, _ = Compile(l)
 	return &l
 }
 
-// A slowLog is a Log as a list.
-type slowLog []struct{ stamp, count int64 }
+// slidingOf returns a state that nothing was charged to.
+func slidingOf(l *Limit) *State {
+	run := []Record{{Kind: l.Kind, Sibling: l.Sibling}}
+	return &State{Limit: l, Stored: &run[0], Run: run, Logs: new(Slab[Log])}
+}
 
-func (g *slowLog) advance(l *Limit, now int64) {
-	var kept slowLog
-	for _, e := range *g {
-		if e.stamp+l.Micros > now {
-			kept = append(kept, e)
+// charge charges cost at now.
+func (s *State) charge(now, cost int64) {
+	s.Now = now
+	s.Limit.Row.Open(s, cost)
+	s.Limit.Row.Charge(s, cost)
+}
+
+// A list has the instants after which charges no longer count, and their costs.
+type list [][2]int64
+
+// until returns how long after now the list takes to count no more than target.
+func (g list) until(now, target int64) (wait int64) {
+	left := int64(0)
+	for _, e := range g {
+		if e[0] > now {
+			left += e[1]
 		}
 	}
-	*g = kept
-}
-
-func (g slowLog) used() (sum int64) {
-	for _, e := range g {
-		sum += e.count
-	}
-	return sum
-}
-
-func (g slowLog) until(l *Limit, now, target int64) int64 {
-	left := g.used()
 	for _, e := range g {
 		if left <= target {
 			break
 		}
-		if left -= e.count; left <= target {
-			return e.stamp + l.Micros - now
+		if e[0] > now {
+			left -= e[1]
+			wait = e[0] - now
 		}
 	}
-	return 0
+	return wait
 }
 
-func (g *slowLog) charge(stamp, cost int64) {
-	if n := len(*g); n > 0 && (*g)[n-1].stamp == stamp {
-		(*g)[n-1].count += cost
-		return
-	}
-	*g = append(*g, struct{ stamp, count int64 }{stamp, cost})
-}
-
-func (g slowLog) refund(stamp, cost int64) {
-	for i := range g {
-		if g[i].stamp == stamp {
-			g[i].count -= min(cost, g[i].count)
-		}
-	}
-}
-
-func TestLogCountsLikeAList(t *testing.T) {
-	for _, width := range []int64{0, 1, 7, 100} {
+func TestSlidingLimitsCountLikeAList(t *testing.T) {
+	for _, width := range []int64{0, 17, 100, 334, 500} {
 		for _, pace := range []int64{1, 5, 40, 300} {
-			l := logLimit(1000, 1000, width)
-			var g Log
-			var want slowLog
+			l := slidingLimit(5000, 1000, width)
+			s := slidingOf(l)
+			var want list
+			ends := func(at int64) int64 {
+				if width > 0 {
+					at = FloorTo(at, width) + width
+				}
+				return at + l.Micros
+			}
+			now := int64(-1_000_000)
 			var charged []int64
-			now := int64(1_000_000)
-			for step := range 5000 {
+			for step := range 3000 {
 				now += rand.Int64N(pace)
 				if rand.IntN(200) == 0 {
 					now += rand.Int64N(1500)
 				}
-				g.Advance(l, now)
-				want.advance(l, now)
 				switch cost := 1 + rand.Int64N(20); {
 				case rand.IntN(4) > 0:
-					g.Charge(l, now, cost)
-					want.charge(stamp(l.Width, now), cost)
+					s.charge(now, cost)
+					if n := len(want); n > 0 && want[n-1][0] == ends(now) {
+						want[n-1][1] += cost
+					} else {
+						want = append(want, [2]int64{ends(now), cost})
+					}
 					charged = append(charged, now)
 				case len(charged) > 0:
 					at := charged[max(0, len(charged)-1-rand.IntN(50))]
-					g.Refund(l, at, cost)
-					want.refund(stamp(l.Width, at), cost)
-				}
-				if g.Used() != want.used() {
-					t.Fatalf("width %d, step %d: %d used, want %d", width, step, g.Used(), want.used())
-				}
-				for range 5 {
-					target := rand.Int64N(1 + want.used())
-					if got, want := max(now, g.fallsTo(l, target))-now, want.until(l, now, target); got != want {
-						t.Fatalf("width %d, step %d: %dµs until %d, want %d", width, step, got, target, want)
+					l.Row.Refund(s, at, NoTurn, cost)
+					for i := range want {
+						if want[i][0] == ends(at) {
+							want[i][1] -= min(cost, want[i][1])
+						}
 					}
 				}
-				if n := len(g.entries.cells); n > few && n > 8*max(1, g.entries.count) {
-					t.Fatalf("width %d, step %d: %d cells for %d entries", width, step, n, g.entries.count)
+				s.Now = now
+				for range 5 {
+					cost := 1 + rand.Int64N(l.Rate)
+					if got, want := l.Row.Open(s, cost), want.until(now, l.Rate-cost); got != want {
+						t.Fatalf("width %d, step %d: a cost of %d fits after %dµs, want %d", width, step, cost, got, want)
+					}
+				}
+				if u := l.Row.Report(s); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
+					t.Fatalf("width %d, step %d: %+v", width, step, u)
 				}
 			}
 		}
 	}
 }
 
-func TestRefundedEntriesDoNotPileUp(t *testing.T) {
-	l := logLimit(10, 1_000_000_000, 0)
-	var g Log
-	g.Charge(l, 1, 1)
-	for now := int64(2); now < 5000; now++ {
-		g.Charge(l, now, 1)
-		g.Refund(l, now-1, 1)
-	}
-	if g.Used() != 1 || len(g.entries.cells) > 4*few {
-		t.Errorf("%d used, want 1; %d cells", g.Used(), len(g.entries.cells))
-	}
-}
-
-func TestClockThatGoesBackLeavesOneEntryOfAnInstant(t *testing.T) {
-	l := logLimit(9, 1_000_000, 0)
+// After the clock went back, nothing counts for longer than if it was made now, even if only a peek has seen that.
+func TestCountsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	const now = 1_000_000
-	var g Log
-	for _, at := range []int64{now, now + 100, now + 200} {
-		g.Charge(l, at, 1)
-	}
-	g.Advance(l, now)
-	g.Charge(l, now, 2)
-	g.Refund(l, now, 2)
-	if g.Used() != 3 || g.entries.count != 1 || g.Last() != now {
-		t.Errorf("%d used until %d, want the 3 that were not given back, in one entry", g.Used(), g.Last())
+	for _, row := range []struct{ width, back int64 }{{100, 10}, {100, 11}, {100, 1000}, {500, 10}, {500, 11}, {0, 1}, {0, 20}} {
+		l := slidingLimit(9, 1000, row.width)
+		s := slidingOf(l)
+		for _, at := range []int64{now - 1, now, now + 10} {
+			s.charge(at, 3)
+		}
+		s.Now = now + 10 - row.back
+		l.Row.Open(s, 1)
+		s.Now += 100
+		want := FloorTo(now+10-row.back, max(1, row.width)) + row.width
+		if got := l.Row.Open(s, 9) + s.Now; got != want+1000 {
+			t.Errorf("width %d, back by %d: all counts until %d, want %d", row.width, row.back, got-now, want+1000-now)
+		}
 	}
 }
 
-func TestEmptyLogKeepsNoEntry(t *testing.T) {
-	l := logLimit(9, 1_000_000, 0)
-	var g Log
-	g.Charge(l, 100, 3)
-	g.Charge(l, 200, 2)
-	g.Refund(l, 100, 9)
-	g.Refund(l, 200, 9)
-	if g.Used() != 0 || g.entries.count != 0 || g.Last() != 0 {
-		t.Errorf("%+v is left of nothing", g)
+func TestCountsAreCutAtTheLargestWholeNumber(t *testing.T) {
+	s := slidingOf(slidingLimit(9, 1000, 100))
+	for now := range int64(3) {
+		if s.charge(100*now, MaxExact-5); now > 0 && s.used != MaxExact {
+			t.Errorf("%d used, want %d", s.used, int64(MaxExact))
+		}
 	}
-	for now := range int64(1000) {
-		g.Charge(l, now, 1)
+}
+
+// A log counts its rate and grants, at most MaxMembers together; debts beyond that do not count.
+func TestLogHasABoundedNumberOfMembers(t *testing.T) {
+	l := slidingLimit(1000, 1000, 0)
+	s := slidingOf(l)
+	s.Cells = new(Cells)
+	s.charge(0, 4000)
+	if s.charge(1, MaxExact); s.used != MaxMembers || len(s.log().n) != MaxMembers {
+		t.Errorf("%d used, %d instants", s.used, len(s.log().n))
 	}
-	if g.Advance(l, 2_000_000); g.entries.cells != nil {
-		t.Errorf("%d cells are left of a log that has ended", len(g.entries.cells))
+	s.Cells.Grant(l.Kind, 5000, MaxMembers)
+	if s.Now = 1000; l.Row.Open(s, 6000) != 1 || l.Row.Open(s, 4000) != 0 {
+		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, l.Row.Open(s, 6000), l.Row.Open(s, 4000))
+	}
+}
+
+func TestLogShrinksWithItsMembers(t *testing.T) {
+	s := slidingOf(slidingLimit(1000, 1000, 0))
+	s.charge(0, 1000)
+	for now := int64(1000); now < 5000; now++ {
+		s.charge(now, 1)
+		if g := s.log(); cap(g.n) > 8*max(fewMembers, int(s.used)) || g.head > len(g.n)/2+1 {
+			t.Fatalf("room for %d instants of %d, which begin at %d", cap(g.n), s.used, g.head)
+		}
+	}
+	if s.charge(9000, 1); len(s.log().n) != 1 {
+		t.Errorf("%d instants after all others have ended", len(s.log().n))
+	}
+}
+
+// Charges of one log, and of one ring, take no memory once they are as full as they get.
+func TestFullLogIsChargedInPlace(t *testing.T) {
+	for _, width := range []int64{0, 100} {
+		s := slidingOf(slidingLimit(1000, 1000, width))
+		now := int64(0)
+		for range 5000 {
+			now += 2
+			s.charge(now, 1)
+		}
+		if n := testing.AllocsPerRun(1000, func() { now += 2; s.charge(now, 1) }); n > 0 {
+			t.Errorf("width %d: %v allocations", width, n)
+		}
 	}
 }
 
 func TestCloneOfALogIsIndependent(t *testing.T) {
-	l := logLimit(9, 1_000_000, 0)
-	var g Log
-	g.Charge(l, 100, 3)
-	c := g.Clone()
-	c.Charge(l, 100, 1)
-	c.Charge(l, 200, 1)
-	if g.Used() != 3 || g.entries.at(0) != 3 || g.Last() != 100 || c.Used() != 5 {
-		t.Errorf("%d used until %d, and %d by the clone", g.Used(), g.Last(), c.Used())
+	s := slidingOf(slidingLimit(9, 1000, 0))
+	s.charge(0, 3)
+	c := s.log().Clone()
+	if c.n[0] = 7; s.log().n[0] != 0 || len(c.n) != 3 {
+		t.Errorf("%v after a clone has changed to %v", s.log().n, c.n)
 	}
 }
 
-// A decision locks its shard, so its cost must not grow with the number of entries in the log.
-func TestLongLogIsDecidedAsFastAsAShortOne(t *testing.T) {
-	l := logLimit(10_000, 3_600_000_000, 0)
-	fastest := func(entries int64) time.Duration {
-		var g Log
-		for now := range entries {
-			g.Charge(l, now, 1)
-		}
-		best := time.Hour
-		for range 20 {
-			begin := time.Now()
-			for i := range int64(100) {
-				g.Advance(l, entries)
-				g.Wait(l, entries, l.Rate-entries/2) // in the middle
-				g.Report(l, entries)
-				g.Refund(l, entries/2+i, 0)
-			}
-			best = min(best, time.Since(begin))
-		}
-		return best
+// Each of three widths counts what was charged to any of them.
+func TestSiblingsCountEveryCharge(t *testing.T) {
+	const now = 1_000_000
+	var limits []*Limit
+	var run []Record
+	for _, width := range []int64{100, 334, 500} {
+		limits = append(limits, slidingLimit(9, 1000, width))
+		run = append(run, Record{Kind: limits[0].Kind, Sibling: limits[len(limits)-1].Sibling})
 	}
-	if short, long := fastest(16), fastest(10_000); long > 20*short {
-		t.Errorf("a hundred decisions take %v with 16 entries and %v with 10000", short, long)
+	logs := new(Slab[Log])
+	state := func(i int) *State {
+		return &State{Limit: limits[i], Stored: &run[i], Run: run, Logs: logs, Now: now + int64(i)}
+	}
+	for i := range limits {
+		s := state(i)
+		if limits[i].Row.Open(s, int64(9-i)) != 0 || limits[i].Row.Open(s, int64(10-i)) == 0 {
+			t.Errorf("width %d is not asked with %d used", limits[i].Width, i)
+		}
+		limits[i].Row.Open(s, 1)
+		limits[i].Row.Charge(s, 1)
+	}
+	for i := range limits {
+		if got, want := limits[i].Row.Open(state(i), 9), FloorTo(now, 500)+1500-now-int64(i); got != want {
+			t.Errorf("width %d: all fits after %dµs, want the %d of the widest", limits[i].Width, got, want)
+		}
+	}
+	limits[0].Row.Refund(state(0), now+1, NoTurn, 3)
+	for i := range run {
+		if run[i].Level != 0 {
+			t.Errorf("width %d counts %d after a refund of all three, which are of one sub-bucket", limits[i].Width, run[i].Level)
+		}
+	}
+}
+
+// A new width starts from the fullest: each count is dated to the sub-bucket with its end, and none later than now.
+func TestNewWidthStartsFromTheFullest(t *testing.T) {
+	wide, narrow := slidingLimit(9, 1000, 500), slidingLimit(9, 1000, 100)
+	run := []Record{{Kind: wide.Kind, Sibling: wide.Sibling}, {Kind: wide.Kind, Sibling: narrow.Sibling}}
+	s := &State{Limit: wide, Stored: &run[0], Run: run, Logs: new(Slab[Log])}
+	s.charge(0, 2)   // until 1,500
+	s.charge(700, 3) // until 2,000
+	s.Limit, s.Stored = narrow, &run[1]
+	s.charge(710, 1)
+	g, _ := s.ringOf(&run[1])
+	for end, want := range map[int64]int64{600: 2, 800: 4} {
+		if got := g.n[g.place(end)]; got != want {
+			t.Errorf("%d in the sub-bucket that ends at %d, want %d", got, end, want)
+		}
+	}
+	if g.Level != 6 || g.At != 800 || run[0].Level != 6 {
+		t.Errorf("%+v and %+v, want 6 in each", run[0], run[1])
 	}
 }

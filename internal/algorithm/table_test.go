@@ -2,17 +2,19 @@ package algorithm
 
 import "testing"
 
-// Stores add to a code: the memory store the tick of a bucket, Redis the mark of a held limit.
-func TestCodesLeaveRoomForMarks(t *testing.T) {
-	seen := make(map[uint64]Algorithm)
-	for i := range Table {
-		a, code := Algorithm(i), Table[i].Code
-		if a == InFlight {
-			continue
+// A bucket keeps its tick where other algorithms have the last bits of their code.
+func TestCodesLeaveRoomForTicks(t *testing.T) {
+	for i := range Table[:InFlight] {
+		if code := Table[i].Code; code != uint64(i)<<2 || (&Record{Kind: 1000<<4 | code | 2}).row() != &Table[i] {
+			t.Errorf("algorithm %d has code %d, want %d", i, code, i<<2)
 		}
-		if other, ok := seen[code]; ok || code%2 != 0 || code > codeBits || code == 2 {
-			t.Errorf("algorithm %d has code %d, want an even one below 16 that is neither 2 nor another's (%d)", a, code, other)
+	}
+}
+
+func TestNoLimitThatIsChargedHasTheKindOfCells(t *testing.T) {
+	for a := range InFlight {
+		if l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100}); l.Kind == CellsKind {
+			t.Errorf("algorithm %d has the kind of cells", a)
 		}
-		seen[code] = a
 	}
 }

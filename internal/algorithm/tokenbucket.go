@@ -3,16 +3,17 @@ package algorithm
 import "math/bits"
 
 // A Bucket is the state of a TokenBucket: its level rises by one period with each request and drains at the rate.
-// Counting in requests × period makes every rate a whole number, and a changed rate or burst needs no conversion.
-// Unlike the "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
+// Counting in requests × period makes every rate a whole number, and a changed burst needs no conversion. Unlike the
+// "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
 type Bucket struct {
-	Level int64 // requests used × period, in ticks, at the instant At
-	At    int64
-	Busy  int64 // At of the last charge that found less than one request in the bucket
+	Level  int64 // requests used × period, in ticks, at the instant At
+	At     int64
+	Busy   int64 // At of the last charge that found less than one request in the bucket, or a fuller sibling
+	Raised int64 // the part of Level that bans have added, at most
 }
 
-// MaxBusy is the largest At - Busy, in microseconds: 71 minutes.
-const MaxBusy = 1<<32 - 1
+// maxBusy is the largest At - Busy, in microseconds: 71 minutes.
+const maxBusy = 1<<32 - 1
 
 // Drain returns b as it is at now, which is not before At, if it drains at rate. Time that does not fill a tick counts
 // later, unless it empties b.
@@ -32,32 +33,6 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	return b
 }
 
-// Admits reports whether b has room for cost.
-func (b Bucket) Admits(l *Limit, cost int64) bool {
-	return cost <= l.Capacity && b.Level <= (l.Capacity-cost)*l.Period
-}
-
-// within returns b, emptied if its level drains at rate within the current tick: b may have been advanced at a slower
-// rate.
-func (b Bucket) within(l *Limit, rate, now int64) Bucket {
-	if b.Level <= rate {
-		return b.Drain(l, rate, now)
-	}
-	return b
-}
-
-// Wait returns how long after now b admits cost, if it drains at rate, or Never.
-func (b Bucket) Wait(l *Limit, rate, now, cost int64) int64 {
-	if cost > l.Capacity {
-		return Never
-	}
-	b = b.within(l, rate, now)
-	if b.Admits(l, cost) {
-		return 0
-	}
-	return b.until(l, rate, now, (l.Capacity-cost)*l.Period)
-}
-
 // until returns how long after now b takes to drain to target, which is below its level.
 func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	ticks := CeilDiv(b.Level-target, rate)
@@ -75,32 +50,18 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	return min(wait, MaxExact)
 }
 
-// Charge returns b with cost in it, whether or not it fits. If at least one request was free before the charge, and
-// less than one is free after it, the ban of l begins: when the ban is over, exactly one request fits.
-func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
-	last := l.Full - l.Period // the highest level with one request free
-	before := b.Level
-	b = b.add(l, cost)
-	if l.Ban > 0 && before <= last && b.Level > last {
-		b.Level = max(b.Level, addProduct(last, l.Rate, CeilDiv(l.Ban+now-b.At, l.Unit)))
-	}
-	return b
-}
-
-// add is Charge without a ban.
-func (b Bucket) add(l *Limit, cost int64) Bucket {
+// Charge returns b with cost in it, whether or not it fits.
+func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 	if b.Level < l.Period {
 		b.Busy = b.At
 	}
+	b.Raised = min(b.Raised, b.Level)
 	b.Level = addProduct(b.Level, cost, l.Period)
 	return b
 }
 
 // Report says what b leaves, if it drains at rate.
 func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
-	if l.Unit != 1 {
-		b = b.within(l, rate, now)
-	}
 	free := l.Full - b.Level // negative if a charge has overfilled the bucket
 	rest := free
 	if free > 0 {
@@ -114,4 +75,289 @@ func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
 		u.Refill, u.Reset = b.until(l, rate, now, b.Level-(l.Period-rest)), b.until(l, rate, now, 0)
 	}
 	return u
+}
+
+// tokenBucket is the row of TokenBucket.
+var tokenBucket = Row{
+	Open:   openBucket,
+	Charge: chargeBucket,
+	Book:   bookBucket,
+	Refund: refundBucket,
+	Report: reportBucket,
+	Ends:   bucketEnds,
+}
+
+func bucketEnds(r *Record) int64 {
+	if r.Level == 0 {
+		return r.At
+	}
+	return r.At + mulDivUp(r.Level, Units[r.Kind&tickBits], int64(r.Sibling))
+}
+
+// load returns the bucket in r in ticks of s.Limit. The number of requests used stays the same, rounded up.
+func (s *State) load(r *Record) Bucket {
+	b := Bucket{Level: r.Level, At: r.At, Busy: r.At - int64(r.Extra)}
+	if s.Cells != nil {
+		b.Raised = s.Cells.raised(r)
+	}
+	if tick, l := r.Kind&tickBits, s.Limit; tick != l.Code {
+		period := CeilDiv(l.Micros, Units[tick])
+		b.Level, b.Raised = mulDivUp(b.Level, l.Period, period), mulDivUp(b.Raised, l.Period, period)
+	}
+	return b
+}
+
+// put stores b, which counts in ticks of s.Limit, in r.
+func (s *State) put(r *Record, b *Bucket) {
+	r.Kind = s.Limit.Kind | s.Limit.Code
+	r.Level, r.At, r.Extra = b.Level, b.At, uint32(min(max(0, b.At-b.Busy), maxBusy))
+	if s.Cells != nil {
+		s.Cells.raise(r, b.Raised)
+	}
+}
+
+// view returns the bucket in r as it is at s.Now. If the clock has gone back, the level that would have drained until r.At
+// still has to drain, but a change of the clock never makes a bucket more than full.
+func (s *State) view(r *Record) Bucket {
+	l, rate, b := s.Limit, int64(r.Sibling), s.load(r)
+	if b.At > s.Now && !s.Ended {
+		full := max(b.Level, l.Full)
+		if ticks := CeilDiv(b.At-s.Now, l.Unit); ticks > (full-b.Level)/rate {
+			b.Level = full
+		} else {
+			b.Level += ticks * rate
+		}
+		b.At, b.Busy = s.Now, min(b.Busy, s.Now)
+		s.put(r, &b)
+	}
+	return b.Drain(l, rate, max(b.At, s.Now))
+}
+
+// seen returns how much of b siblings see: not what bans of its limit have added.
+func (b *Bucket) seen() int64 { return max(0, b.Level-b.Raised) }
+
+// falls returns how long after now b takes to drain to target: what siblings see, if they ask.
+func (b Bucket) falls(l *Limit, rate, now, target int64, sibling bool) int64 {
+	if sibling {
+		target += b.Raised
+	}
+	if b.Level <= target {
+		return 0
+	}
+	return b.until(l, rate, now, target)
+}
+
+// openBucket makes s the bucket of its own rate. A key is as strict as the strictest of its buckets, whatever rates it
+// asks at: none of them may be too full.
+func openBucket(s *State, cost int64) int64 {
+	l, r := s.Limit, s.Stored
+	s.others, s.Behind = 0, 0
+	switch {
+	case r == nil:
+		s.Bucket = Bucket{At: s.Now, Busy: s.Now}
+	case r.Kind == l.Kind|l.Code && r.At <= s.Now && s.Cells == nil: // nearly always
+		s.Bucket = Bucket{Level: r.Level, At: r.At, Busy: r.At - int64(r.Extra)}.Drain(l, l.Rate, s.Now)
+	default:
+		s.Bucket = s.view(r)
+	}
+	target := max(0, l.Capacity-cost) * l.Period
+	if !s.isAlone() {
+		for i := range s.Run {
+			if r := &s.Run[i]; r.isSibling(l) {
+				b := s.view(r)
+				s.others = max(s.others, b.seen())
+				s.Behind = max(s.Behind, b.falls(l, int64(r.Sibling), s.Now, target, true))
+			}
+		}
+	}
+	switch {
+	case cost > l.Capacity:
+		return Never
+	case s.Level <= target:
+		return s.Behind
+	}
+	return max(s.Behind, s.until(l, l.Rate, s.Now, target))
+}
+
+// fullest returns the bucket that a charge raises: it holds as much as the fullest sibling. What it did not hold itself
+// is not given back.
+func (s *State) fullest() Bucket {
+	if s.others > s.Level {
+		now := max(s.Bucket.At, s.Now)
+		return Bucket{Level: s.others, At: now, Busy: now}
+	}
+	return s.Bucket
+}
+
+// chargeBucket begins the ban of the limit if at least one request was free in the bucket before the charge, and less than
+// one is free after it: when the ban is over, exactly one request fits.
+func chargeBucket(s *State, cost int64) {
+	l, begins := s.Limit, s.BeginsBan(cost)
+	s.Bucket = s.fullest().Charge(l, cost)
+	if begins {
+		ticks := CeilDiv(l.Ban+max(0, s.Now-s.Bucket.At), l.Unit)
+		if level := addProduct(l.Full-l.Period, l.Rate, ticks); level > s.Level {
+			s.Raised, s.Level = s.Raised+level-s.Level, level
+		}
+	}
+	s.replace()
+}
+
+// replace stores what a charge has made of s. Siblings that are empty count no more, even if the clock goes back.
+func (s *State) replace() {
+	s.put(s.Stored, &s.Bucket)
+	for i := range s.Run {
+		if r := &s.Run[i]; r.isSibling(s.Limit) && bucketEnds(r) <= s.Now {
+			r.Level = 0
+		}
+	}
+}
+
+// BeginsBan reports whether a charge of cost begins the ban of s.Limit. The pair needs a cell then.
+func (s *State) BeginsBan(cost int64) bool {
+	l := s.Limit
+	last := l.Full - l.Period // the highest level with one request free
+	return l.Ban > 0 && s.Level <= last && addProduct(max(s.Level, s.others), cost, l.Period) > last
+}
+
+func reportBucket(s *State) Usage {
+	l := s.Limit
+	if s.isAlone() || l.Rate == 0 {
+		return s.Bucket.Report(l, l.Rate, s.Now)
+	}
+	u := Usage{Remaining: max(0, l.Full-max(s.Level, s.others)) / l.Period}
+	target := max(0, l.Full-(u.Remaining+1)*l.Period)
+	u.Refill, u.Reset = s.falls(l, l.Rate, s.Now, target, false), s.falls(l, l.Rate, s.Now, 0, false)
+	for i := range s.Run {
+		if r := &s.Run[i]; r.isSibling(l) {
+			b, rate := s.view(r), int64(r.Sibling)
+			u.Refill, u.Reset = max(u.Refill, b.falls(l, rate, s.Now, target, true)), max(u.Reset, b.falls(l, rate, s.Now, 0, true))
+		}
+	}
+	return u
+}
+
+// A booking is a charge for a request that waits for its turn. Until its turn, the bucket is more than full. The level
+// says everything about the requests that wait: the next request has its turn when the level leaves room for its cost.
+
+// booked returns the bucket after a booking, and whether it is within the whole numbers. Before it, the level is at least
+// what drains until a ban ends, so that requests that wait for the end of the ban get their turns after it. If siblings
+// make the request wait, the bucket is full when they no longer do: later requests get later turns.
+func (s *State) booked(cost, ban int64) (b Bucket, fit bool) {
+	l := s.Limit
+	b = s.fullest()
+	ticks := func(wait int64) int64 { return CeilDiv(wait+max(0, s.Now-b.At), l.Unit) }
+	if ban > 0 {
+		b.Level = max(b.Level, addProduct(0, l.Rate, ticks(ban)))
+	}
+	fit = fits(b.Level, cost, l.Period)
+	b = b.Charge(l, cost)
+	if s.Behind > 0 {
+		fit = fit && fits(l.Full, l.Rate, ticks(s.Behind))
+		b.Level = max(b.Level, addProduct(l.Full, l.Rate, ticks(s.Behind)))
+	}
+	return b, fit
+}
+
+// CanBook reports whether cost can be booked, while the pair is banned for ban microseconds more.
+func (s *State) CanBook(cost, ban int64) bool {
+	_, fit := s.booked(cost, ban)
+	return fit
+}
+
+// bookBucket books a turn: a whole tick, so that no two turns are closer than the rate allows.
+func bookBucket(s *State, cost, ban int64) {
+	l := s.Limit
+	s.Bucket, _ = s.booked(cost, ban)
+	if s.Level > l.Full {
+		s.Level = addProduct(l.Full, l.Rate, CeilDiv(s.Level-l.Full, l.Rate))
+	}
+	s.replace()
+}
+
+// refundBucket takes from a bucket, opened or not, the part of a charge at an earlier instant that still counts. The
+// buckets of siblings stay as they are.
+func refundBucket(s *State, at, turn, cost int64) {
+	r := s.Stored
+	if r == nil {
+		return
+	}
+	b, sure := s.load(r), int64(0)
+	cost = min(cost, s.Limit.Capacity)
+	if turn == NoTurn {
+		sure = b.undrained(s.Limit, s.Now, at, cost)
+	} else {
+		sure = b.unbooked(s.Limit, s.Now, at, turn, cost)
+	}
+	if at < b.At && sure > 0 { // later charges found a lower level than Busy implies
+		b.Busy = b.At
+	}
+	b.Level = max(0, b.Level-sure)
+	b.Raised = min(b.Raised, b.Level)
+	s.put(r, &b)
+}
+
+// undrained returns how much of a charge at an earlier instant still counts in b. If nothing was charged since, that is
+// all of it. Otherwise a part may have drained while the charge was alone in the bucket: then it is the part that cannot
+// have drained, and at least one request if the bucket has held as much ever since.
+func (b *Bucket) undrained(l *Limit, now, at, cost int64) int64 {
+	all := cost * l.Period
+	if at >= b.At {
+		return all
+	}
+	sure := drained(l, all, max(0, now-at))
+	if at >= b.Busy {
+		sure = max(sure, min(all, l.Period))
+	}
+	return sure
+}
+
+// drained returns how much of a level is left after so many microseconds at least.
+func drained(l *Limit, level, passed int64) int64 {
+	if ticks := CeilDiv(passed, l.Unit); ticks <= level/l.Rate {
+		return level - ticks*l.Rate
+	}
+	return 0
+}
+
+// unbooked is undrained for a request that was charged at the instant at and has its turn at turn, which may be past or
+// future. If nothing was charged behind it, the whole charge still counts. While other requests wait behind it, nothing
+// can be given back, because their turns stay and nobody may go before them. Once they have gone, the part that cannot
+// have drained since the turn still counts. If the clock has gone back since, so has the turn.
+func (b *Bucket) unbooked(l *Limit, now, at, turn, cost int64) int64 {
+	if back := at - b.At; back >= l.Unit {
+		turn -= back
+	}
+	all := cost * l.Period
+	switch {
+	case turn >= b.At && b.Level <= addProduct(l.Full, l.Rate, CeilDiv(turn-b.At, l.Unit)): // nothing is behind it
+		return all
+	case b.Level > addProduct(l.Full, l.Rate, max(0, now-b.At)/l.Unit): // requests wait
+		return 0
+	}
+	return drained(l, all, max(0, now-turn))
+}
+
+// GiveBack lowers all buckets of the limit by n requests, at most to what was used. Bans stay. A bucket drains as before,
+// and a refund still knows what was charged since.
+func (s *State) GiveBack(n int64) {
+	l := s.Limit
+	if l.Ban > 0 && max(s.Level, s.others) > l.Full-l.Period {
+		return
+	}
+	for i := range s.Run {
+		r := &s.Run[i]
+		if !r.Is(l.Kind) {
+			continue
+		}
+		s.view(r) // moves it to now if it lies in the future
+		b, level := s.load(r), addProduct(0, n, l.Period)
+		if r.Sibling != l.Sibling && b.Raised > 0 { // the ban of its own limit stays
+			b.Raised = min(b.Level, b.Raised+level)
+		} else {
+			b.Level -= min(b.Level, level)
+			b.Raised = min(b.Raised, b.Level)
+		}
+		s.put(r, &b)
+	}
 }

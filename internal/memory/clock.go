@@ -12,12 +12,11 @@ const recheck = 100_000
 // which the store was made, so states drain by elapsed time, and instants never go back. The clock also reads the wall
 // clock every recheck. If the wall clock was set, or the machine was suspended, its offset from the instants changes.
 type clock struct {
-	now      func() time.Time     // nil: the clock of the machine
-	start    time.Time            // in whole microseconds
-	epoch    int64                // start, as an instant
-	earliest atomic.Int64         // no later reading is before this instant
-	checked  atomic.Int64         // when the wall clock was read last
-	wall     atomic.Pointer[wall] // nil until the wall clock is set
+	now     func() time.Time     // nil: the clock of the machine
+	start   time.Time            // in whole microseconds
+	epoch   int64                // start, as an instant
+	checked atomic.Int64         // when the wall clock was read last
+	wall    atomic.Pointer[wall] // nil until the wall clock is set
 }
 
 // A wall converts instants to wall time since the wall clock was set.
@@ -49,7 +48,7 @@ func (c *clock) read() int64 {
 	if now-c.checked.Load() > recheck {
 		c.check(now, time.Now())
 	}
-	return max(now, c.earliest.Load())
+	return now
 }
 
 // check updates the offset if the wall clock was set since the last reading. It ignores a difference of up to a
@@ -70,21 +69,6 @@ func (c *clock) check(now int64, t time.Time) {
 		w.first = before.first
 	}
 	c.wall.Store(w)
-}
-
-// readAfter returns an instant that is later than all earlier readings, and not later than any later one, unless the
-// clock was replaced, which it cannot hold back: then it returns the reading.
-func (c *clock) readAfter() int64 {
-	if c.now != nil {
-		return c.read()
-	}
-	after := c.read() + 1
-	for {
-		earliest := c.earliest.Load()
-		if earliest >= after || c.earliest.CompareAndSwap(earliest, after) {
-			return after
-		}
-	}
 }
 
 // offset returns how far the wall clock is ahead of instants.

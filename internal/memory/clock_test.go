@@ -103,24 +103,11 @@ func TestTimeWithoutMonotonicReadingAfterTheWallClockWasSetTwice(t *testing.T) {
 	})
 }
 
-func TestNoInstantIsThatOfOneBeforeAReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c clock
-		c.begin(nil)
-		now := c.read()
-		after := c.readAfter()
-		if after <= now || c.read() < after || c.readAfter() <= after {
-			t.Errorf("%d, then %d and %d", now, after, c.read())
-		}
-	})
-}
-
 // A clock set with Now may return any time.
 func TestReplacedClockMayGoBack(t *testing.T) {
 	now := time.UnixMicro(5_000_000)
 	var c clock
 	c.begin(func() time.Time { return now })
-	c.readAfter()
 	now = time.UnixMicro(1_000_000)
 	if got := c.read(); got != 1_000_000 || c.time(got) != now || c.instant(now) != got {
 		t.Errorf("it is %d, want 1000000", got)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -59,40 +60,56 @@ func limitsOf(queries []query) (limits []algorithm.Limit, n int) {
 
 // decide has s decide queries.
 func decide(s *Store, queries []query) time.Time {
-	var claims []Claim
+	var ops []Op
 	for i := 0; i < len(queries); {
 		q := &queries[i]
 		limits, n := limitsOf(queries[i:])
-		claims = append(claims, Claim{Pair: q.Pair, Limits: limits, Cost: q.Cost, Peek: q.Peek, DryRun: q.DryRun, Hold: q.Hold})
+		o := Op{Pair: q.Pair, Limits: limits, Cost: q.Cost, DryRun: q.DryRun}
+		switch {
+		case q.Peek:
+			o.Kind = Peek
+		case q.Hold:
+			o.Kind = Hold
+		}
+		ops = append(ops, o)
 		i += n
 	}
 	answers := make([]Answer, len(queries))
-	at := s.Take(claims, answers)
+	at, _ := s.Do(ops, answers)
 	for i := range queries {
 		q := &queries[i]
 		q.Answer, q.own = answers[i], s.shard(q.Pair).find(q.Pair.id, q.Limit.Kind) != nil
 	}
-	return at
+	return s.Time(at)
 }
 
 // settle has s settle queries.
 func settle(s *Store, queries []query) {
-	var settlements []Settlement
+	var ops []Op
 	var firsts []*query
 	for i := 0; i < len(queries); {
 		q := &queries[i]
 		limits, n := limitsOf(queries[i:])
-		settlements = append(settlements, Settlement{
-			Pair: q.Pair, Limits: limits, Claimed: q.Cost, At: q.At, DryRun: q.DryRun, Held: q.Hold, Final: q.Final, Renew: q.Renew, Ban: q.Ban,
-		})
-		firsts = append(firsts, q)
+		o := Op{Kind: Adjust, Pair: q.Pair, Limits: limits, Cost: q.Cost, At: q.At, Turn: algorithm.NoTurn, DryRun: q.DryRun, N: q.Final}
+		switch {
+		case q.Ban > 0:
+			o.Kind, o.N = Ban, q.Ban
+		case q.Renew:
+			o.Kind = Renew
+		case q.Hold:
+			o.Kind = Release
+		}
+		ops, firsts = append(ops, o), append(firsts, q)
 		i += n
 	}
-	s.Settle(settlements)
+	at, _ := s.Do(ops, nil)
 	for i, q := range firsts {
-		q.At, q.Renewed = settlements[i].At, settlements[i].Renewed
+		q.At, q.Renewed = ops[i].At, ops[i].Kind == Renew && ops[i].At == at
 	}
 }
+
+// reset has s reset a pair.
+func reset(s *Store, p Pair) { _, _ = s.Do([]Op{{Kind: Reset, Pair: p}}, nil) }
 
 // pairOf returns the pair of a rule and a key.
 func pairOf(rule, key string) Pair { return RuleOf(rule).Pair(key) }
@@ -123,50 +140,38 @@ func audit(t *testing.T, s *Store) {
 	pairs := make(map[uint64]bool)
 	for i := range s.shards {
 		sh := &s.shards[i]
-		var records, shared, logs, holds int
+		var records, shared, logs, cells int
 		for j := range sh.records {
 			r := &sh.records[j]
-			if r.id == 0 {
+			if r.Pair == 0 {
 				continue
 			}
-			if records++; isShared(r.id) {
+			if records++; isShared(r.Pair) {
 				shared++
 			} else {
-				pairs[r.id] = true
+				pairs[r.Pair] = true
 			}
-			if sh.find(r.id, kindOf(r)) != r {
+			if !slices.Contains(sh.of(r.Pair), *r) {
 				t.Errorf("shard %d: record %d is not found", i, j)
 			}
-			if r.hasHolds() {
-				holds++
-			}
-			if r.hasLog() {
+			switch {
+			case r.Kind == algorithm.CellsKind:
+				cells++
+			case r.HasLog():
 				logs++
-				if g := sh.logs.at(r.Extra); g.Used() != r.Level || g.Last() != r.At {
-					t.Errorf("shard %d: record %d counts %d until %d, its log %d until %d", i, j, r.Level, r.At, g.Used(), g.Last())
-				}
 			}
 		}
 		if records != sh.count || shared != sh.shared {
 			t.Errorf("shard %d counts %d records, %d of them shared; it has %d, %d", i, sh.count, sh.shared, records, shared)
 		}
-		if used := int(sh.holds.used) - len(sh.holds.unused); used != holds {
-			t.Errorf("shard %d has %d holds in use, but records refer to %d", i, used, holds)
+		if used := sh.cells.Len(); used != cells {
+			t.Errorf("shard %d has the cells of %d pairs, but records refer to %d", i, used, cells)
 		}
-		if used := int(sh.logs.used) - len(sh.logs.unused); used != logs {
+		if used := sh.logs.Len(); used != logs {
 			t.Errorf("shard %d has %d logs in use, but records refer to %d", i, used, logs)
 		}
 	}
 	if n := s.pairs.Load(); int(n) != len(pairs) || n > s.maxKeys {
 		t.Errorf("the store counts %d pairs and has %d; at most %d may be", n, len(pairs), s.maxKeys)
 	}
-}
-
-// kindOf returns the kind by which r is found.
-func kindOf(r *record) uint64 {
-	if !r.IsLimit() {
-		return r.Kind
-	}
-	l := r.Row().LimitOf(&r.Packed, &noLog)
-	return l.Kind
 }

@@ -66,7 +66,7 @@ func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
 		if asks, _ := hold(s, "stream", l); asks[0].Retry != 0 {
 			t.Errorf("denied after the stream has ended: %+v", asks[0])
 		}
-		if _, ok := renew(s, "unknown", at); ok {
+		if _, ok := renew(s, "unknown", at-1); ok {
 			t.Error("renewed a hold that does not exist")
 		}
 		audit(t, s)
@@ -125,7 +125,7 @@ func TestResetKeepsHolds(t *testing.T) {
 		take(s, "key", l, 2)
 		hold(s, "key", l)
 		ban(s, "key", time.Second)
-		s.Reset(pairOf("rule", "key"))
+		reset(s, pairOf("rule", "key"))
 		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
 			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
 		}
@@ -175,8 +175,8 @@ func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 		time.Sleep(time.Second)
 		end(s, "key", at, 0, l)
 		p := pairOf("rule", "key")
-		if r := s.shard(p).find(p.id, algorithm.HoldKind); r.ends() != at+1_000_000 || s.ends[p.id>>(64-shardBits)].Load() > r.ends() {
-			t.Errorf("it is idle from %d on, want %d", r.ends(), at+1_000_000)
+		if r := s.shard(p).find(p.id, algorithm.CellsKind); r.Ends() != at+1_000_000 || s.ends[p.id>>(64-shardBits)].Load() > r.Ends() {
+			t.Errorf("it is idle from %d on, want %d", r.Ends(), at+1_000_000)
 		}
 	})
 }
@@ -325,6 +325,21 @@ func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
 	})
 }
 
+// A reset acts at its instant: a hold that ends a microsecond later is charged then.
+func TestResetKeepsAHoldThatEndsRightAfterIt(t *testing.T) {
+	now := time.UnixMicro(600_000_000)
+	s := New(10, func() time.Time { return now })
+	l, key := limitOf(t, algorithm.FixedWindow, 5, time.Hour), pairOf("rule", "key")
+	decide(s, []query{{Pair: key, Limit: l, Cost: 3, Hold: true}})
+	now = now.Add(algorithm.HoldExpiry*time.Microsecond - time.Microsecond)
+	reset(s, key)
+	now = now.Add(time.Microsecond)
+	asks := []query{{Pair: key, Limit: l, Cost: 1, Peek: true}}
+	if decide(s, asks); asks[0].Usage.Remaining != 2 {
+		t.Errorf("%d remain, want 2: the hold has ended and was charged", asks[0].Usage.Remaining)
+	}
+}
+
 // The shard of the new pair is locked already.
 func TestFullStoreFindsAnIdlePairInTheShardOfTheNewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -354,19 +369,4 @@ func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
 			t.Errorf("%d keys, %d shared, %d held", keys, shared, held)
 		}
 	})
-}
-
-// A reset acts at its instant: a hold that ends a microsecond later is charged then.
-func TestResetKeepsAHoldThatEndsRightAfterIt(t *testing.T) {
-	now := time.UnixMicro(600_000_000)
-	s := New(10, func() time.Time { return now })
-	l, key := *limitOf(t, algorithm.FixedWindow, 5, time.Hour), RuleOf("rule").Pair("key")
-	s.Take([]Claim{{Pair: key, Limits: []algorithm.Limit{l}, Cost: 3, Hold: true}}, make([]Answer, 1))
-	now = now.Add(algorithm.HoldExpiry*time.Microsecond - time.Microsecond)
-	s.Reset(key)
-	now = now.Add(time.Microsecond)
-	answers := make([]Answer, 1)
-	if s.Take([]Claim{{Pair: key, Limits: []algorithm.Limit{l}, Cost: 1, Peek: true}}, answers); answers[0].Usage.Remaining != 2 {
-		t.Errorf("%d remain, want 2: the hold has ended and was charged", answers[0].Usage.Remaining)
-	}
 }

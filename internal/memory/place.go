@@ -1,92 +1,114 @@
 package memory
 
-import (
-	"github.com/spillgate/spillgate/internal/algorithm"
-)
+import "github.com/spillgate/spillgate/internal/algorithm"
 
-// place gives each ask that may be charged a record for its state. In a full store, several asks may get the same
-// record; place then reports true, and the asks must be evaluated again.
-func (d *decision) place(s *Store) (again bool) {
-	placed := false
-	for i := range d.claims {
-		placed = d.placeAll(s, &d.claims[i]) || placed
-	}
-	if !placed {
-		return false
-	}
-	for i := range d.claims {
-		d.find(&d.claims[i])
-	}
-	again = len(d.claims) > 1 && d.sumUp()
-	for i := range d.claims {
-		c := &d.claims[i]
-		for j := range c.asks {
-			c.asks[j].load(c)
+// placeAll places the dry runs or the others that are charged. See place.
+func (c *call) placeAll(dryRun bool) (placed bool) {
+	for i := range c.pairs {
+		if p := &c.pairs[i]; p.charges(dryRun) {
+			placed = c.place(p) || placed
 		}
 	}
-	return again
+	return placed
 }
 
-// placeClaim is place for the only claim that is settled.
-func (d *decision) placeClaim(s *Store, c *Claim) {
-	if d.placeAll(s, c) {
-		d.find(c)
-	}
-}
-
-// placeAll gives c the records that it lacks, and reports whether there were any. Records may have moved then.
-func (d *decision) placeAll(s *Store, c *Claim) (placed bool) {
-	if c.Hold && !c.Peek && (c.hold == nil || c.hold.id != c.Pair.id) {
-		d.placeOne(s, c, algorithm.HoldKind)
+// place gives p the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
+// then records may have moved and, in a full store, several asks may have got the same record.
+func (c *call) place(p *pair) (placed bool) {
+	if (p.record == nil || p.record.Pair != p.Pair.id) && p.needsCells() {
+		c.placeOne(p, algorithm.CellsKind, 0)
 		placed = true
 	}
-	for i := range c.asks {
-		if a := &c.asks[i]; !a.Own && !a.Peek && a.Limit.Algorithm != algorithm.InFlight {
-			a.added = d.placeOne(s, c, a.Limit.Kind) || a.added
+	for i := range p.asks {
+		if a := &p.asks[i]; (a.Stored == nil || a.id != p.Pair.id) && p.needsState(a) {
+			a.added = c.placeOne(p, a.Limit.Kind, a.Limit.Sibling) || a.added
 			placed = true
 		}
 	}
 	return placed
 }
 
-// placeOne gives the pair of c a record of a kind, or has it share one. It reports whether it has added one.
-func (d *decision) placeOne(s *Store, c *Claim, kind uint64) (added bool) {
-	sh := c.shard
-	first := !sh.has(c.Pair.id)
-	switch {
-	case sh.find(c.Pair.id, kind) != nil: // another ask has added it
-	case s.makeRoom(d, c, kind):
-		sh.add(c.Pair, kind, d.now)
-		for _, k := range []uint64{algorithm.HoldKind, algorithm.BanKind} {
-			if first && k != kind && sh.findShared(c.Pair, k) != nil {
-				sh.add(c.Pair, k, d.now)
-			}
+// needsCells reports whether p adds a cell.
+func (p *pair) needsCells() bool {
+	for i := range p.asks {
+		switch a := &p.asks[i]; {
+		case p.Kind == Grant && a.Limit.Row.Book == nil, p.Kind != Grant && a.BeginsBan(a.asked):
+			return true
 		}
-		return true
-	case sh.findShared(c.Pair, kind) == nil:
-		sh.insert(c.Pair.shared, kind).At = d.now
-		sh.shared++
 	}
-	return false
+	return p.Kind == Hold || p.Kind == Ban
 }
 
-// add gives a pair a record of a kind. The record starts with the state that the pair has shared until now.
-func (s *shard) add(p Pair, kind uint64, now int64) {
-	shared := s.findShared(p, kind)
-	if shared == nil {
-		s.insert(p.id, kind).At = now
+// needsState reports whether p charges a. A rate of 0 needs no state.
+func (p *pair) needsState(a *ask) bool {
+	if p.Kind == Hold || p.Kind == Grant && (p.N > 0 || a.Limit.Row.Book == nil) {
+		return false
+	}
+	return a.Limit.IsCharged()
+}
+
+// placeOne gives the pair of p a record of a kind, or has it share one. It reports whether it has added one.
+func (c *call) placeOne(p *pair, kind uint64, sibling uint32) (added bool) {
+	s, id := p.shard, p.Pair.id
+	if s.find(id, kind) == nil {
+		if !c.makeRoom(p, kind) {
+			s.ensure(p.Pair.shared, kind, sibling, c.now, p.Pair.shared)
+			return false
+		}
+		first := !s.has(id)
+		s.copyShared(p.Pair, kind)
+		if first && kind != algorithm.CellsKind {
+			s.copyShared(p.Pair, algorithm.CellsKind)
+		}
+	}
+	s.ensure(id, kind, sibling, c.now, p.Pair.shared)
+	return true
+}
+
+// copyShared gives a pair records of a kind of its own, with what the pair has shared until now.
+func (s *shard) copyShared(p Pair, kind uint64) {
+	if s.shared == 0 {
 		return
 	}
-	own := *shared
-	own.id = p.id
-	switch {
-	case own.hasHolds():
-		own.Extra = s.holds.add(s.holds.at(own.Extra).Clone())
-	case own.hasLog():
-		own.Extra = s.logs.add(s.logs.at(own.Extra).Clone())
+	var copies []record
+	for _, r := range s.of(p.shared) {
+		if r.Is(kind) {
+			copies = append(copies, r)
+		}
 	}
-	*s.insert(p.id, kind) = own
-	s.endsAt(own.ends())
+	for _, r := range copies {
+		switch r.Pair = p.id; {
+		case kind == algorithm.CellsKind:
+			r.Extra = s.cells.Add(s.cells.At(r.Extra).Clone())
+		case r.HasLog():
+			r.Extra = s.logs.Add(s.logs.At(r.Extra).Clone())
+		}
+		*s.insert(p.id, kind) = r
+		s.endsAt(r.Ends())
+	}
+}
+
+// ensure makes sure that the pair id, which may be one that pairs share, has a record of a kind for a sibling.
+func (s *shard) ensure(id, kind uint64, sibling uint32, now int64, shared uint64) {
+	run := s.of(id)
+	for i := range run {
+		if r := &run[i]; r.Is(kind) && r.Sibling == sibling {
+			return
+		}
+	}
+	r := algorithm.Place(run, kind, now, len(run) >= maxStates)
+	if r != nil {
+		s.empty(r)
+	} else {
+		r = s.insert(id, kind)
+		if isShared(id) {
+			s.shared++
+		}
+	}
+	*r = record{Pair: id, Kind: kind, At: now, Sibling: sibling}
+	if kind == algorithm.CellsKind {
+		r.Level, r.Extra = int64(shared), s.cells.Add(nil)
+	}
 }
 
 const (
@@ -102,18 +124,21 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store, it drops idle records, if
-// it finds some in a bounded time. Shards without idle records cost nothing.
-func (s *Store) makeRoom(d *decision, c *Claim, kind uint64) bool {
-	if n := len(c.shard.of(c.Pair.id)); n > 0 {
-		return n < maxStates || kind>>4 == 0
+// makeRoom reports whether the pair of p may have a record more, of a kind that it has none of. In a full store, it drops idle
+// records, if it finds some in a bounded time. Shards without idle records cost nothing.
+func (c *call) makeRoom(p *pair, kind uint64) bool {
+	if n := len(p.shard.of(p.Pair.id)); n > 0 {
+		return n < maxStates || kind == algorithm.CellsKind
 	}
-	for ; d.sweeps < sweepShards; d.sweeps++ {
+	s := c.store
+	for ; c.sweeps < sweepShards; c.sweeps++ {
 		if s.addPair() {
-			s.pairs.Add(-c.shard.sweepIdle(d.now-idleTTL, d.claims))
+			if at := c.now - idleTTL; p.shard.ends.Load() <= at {
+				s.pairs.Add(-c.sweep(p.shard, at, sweepIfRoom))
+			}
 			return true
 		}
-		if !s.sweepNext(d.held, d.now, d.claims) {
+		if !c.sweepNext() {
 			break
 		}
 	}
@@ -129,28 +154,21 @@ func (s *Store) addPair() bool {
 	return false
 }
 
-// sweepIdle drops a few idle records, if there may be any.
-func (s *shard) sweepIdle(at int64, keep []Claim) (pairs int64) {
-	if s.ends.Load() > at {
-		return 0
-	}
-	return s.sweep(at, sweepIfRoom, keep)
-}
-
 // sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
 // none.
-func (s *Store) sweepNext(held uint64, now int64, keep []Claim) bool {
+func (c *call) sweepNext() bool {
+	s := c.store
 	for range shards {
 		i := s.hand.Add(1) % shards
-		if s.ends[i].Load() > now {
+		if s.ends[i].Load() > c.now {
 			continue
 		}
 		sh := &s.shards[i]
-		mine := held&(1<<i) != 0
+		mine := c.shards&(1<<i) != 0
 		if !mine && !sh.TryLock() {
 			continue
 		}
-		s.pairs.Add(-sh.sweep(now, sweepIfFull, keep))
+		s.pairs.Add(-c.sweep(sh, c.now, sweepIfFull))
 		if !mine {
 			sh.Unlock()
 		}

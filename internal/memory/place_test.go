@@ -114,7 +114,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 				}
 				settle(s, asks)
 			case 2:
-				s.Reset(pairOf("rule", strconv.Itoa(rand.IntN(60))))
+				reset(s, pairOf("rule", strconv.Itoa(rand.IntN(60))))
 			case 3, 4:
 				time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			}

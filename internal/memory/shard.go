@@ -12,11 +12,11 @@ import (
 type shard struct {
 	sync.Mutex
 	table
-	logs   slab[algorithm.Log]
-	holds  slab[algorithm.Holds]
-	resets resets
-	room   []ask // see decision.open
+	logs   algorithm.Slab[algorithm.Log]
+	cells  algorithm.Slab[algorithm.Cells]
+	room   room
 	shared int   // records that pairs share
+	forgot int64 // charges from before this instant are not given back: some pair was reset, and there was no room to remember it
 
 	hand int           // the record that sweep looks at next
 	seen int64         // no record that the hand has passed is idle before this instant
@@ -35,20 +35,20 @@ func (s *shard) endsAt(at int64) {
 	s.ends.Store(min(s.ends.Load(), at))
 }
 
-// findShared returns the record of a kind that a pair shares, or nil.
-func (s *shard) findShared(p Pair, kind uint64) *record {
-	if s.shared == 0 {
-		return nil
+// noteEnds records when the states that a has changed are idle.
+func (s *shard) noteEnds(a *ask) {
+	if a.Stored != nil {
+		s.endsAt(a.Stored.Ends())
 	}
-	return s.find(p.shared, kind)
+	for i := range a.Run {
+		s.endsAt(a.Run[i].Ends())
+	}
 }
 
-// logOf returns the log of a state of the algorithm row: an empty one if it has none.
-func (s *shard) logOf(row *algorithm.Row, p *algorithm.Packed) *algorithm.Log {
-	if !row.KeepsLog || p.Extra == 0 {
-		return &noLog
-	}
-	return s.logs.at(p.Extra)
+// setCells records when the cells in r, which have changed, have all ended.
+func (s *shard) setCells(r *record, now int64) {
+	r.At = max(now, s.cells.At(r.Extra).Ends())
+	s.endsAt(r.At)
 }
 
 // insert adds an empty record. It moves others, so a sweep starts over if the table has grown.
@@ -61,54 +61,82 @@ func (s *shard) insert(id, kind uint64) *record {
 	return r
 }
 
-// removeAt removes record i and its log or holds. The next record takes its place.
+// removeAt removes record i and what it refers to. The next record takes its place.
 func (s *shard) removeAt(i int) {
-	switch r := &s.records[i]; {
-	case r.hasHolds():
-		s.holds.drop(r.Extra)
-	case r.hasLog():
-		s.logs.drop(r.Extra)
-	}
+	s.empty(&s.records[i])
 	s.remove(i)
 	if i < s.hand { // the hand has missed a record
 		s.seen = math.MinInt64
 	}
 }
 
-// forget forgets at now what was charged to a pair, and lifts its ban. Its holds stay, and so do the states to which
-// they will be charged, emptied. forget reports whether the pair has no record left.
-func (s *shard) forget(id uint64, now int64) bool {
-	had := s.has(id)
-	if r := s.find(id, algorithm.HoldKind); r != nil && r.hasHolds() {
-		s.holds.at(r.Extra).Drop(now)
-		s.held(r, now)
+// empty drops what r refers to.
+func (s *shard) empty(r *record) {
+	switch {
+	case r.Extra == 0:
+	case r.Kind == algorithm.CellsKind:
+		s.cells.Drop(r.Extra)
+	case r.HasLog():
+		s.logs.Drop(r.Extra)
 	}
-	for i := s.first(id); had && s.records[i].id == id; {
-		switch r := &s.records[i]; {
-		case r.hasHolds() && s.holds.at(r.Extra).Ends() > 0:
-			i++
-		case r.IsHeld():
-			r.Row().Forget(&r.Packed, s.logOf(r.Row(), &r.Packed))
-			i++
-		default:
-			s.removeAt(i)
-		}
-	}
-	return had && !s.has(id)
 }
 
 // heldAt returns how many requests hold something at an instant.
 func (s *shard) heldAt(at int64) (held int) {
-	for h := range s.holds.all {
-		_, count := h.Sum(at)
-		held += int(count)
+	for cells := range s.cells.All {
+		for _, x := range *cells {
+			if x.Kind == algorithm.Hold && x.Ends > at {
+				held += int(x.Count)
+			}
+		}
 	}
 	return held
 }
 
+// endHolds drops the cells of a pair, or those that pairs share, that have ended at now, and charges each hold among them
+// at its end. It reports whether it has changed anything; records may have moved then.
+func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
+	r := s.find(id, algorithm.CellsKind)
+	if r == nil {
+		return false
+	}
+	cells, shared := s.cells.At(r.Extra), uint64(r.Level)
+	if !cells.IsDue(now) {
+		return false
+	}
+	cells.Rewind(now)
+	ended := cells.Drop(now)
+	for i := range ended {
+		x := &ended[i]
+		for j := range x.Limits {
+			if l := &x.Limits[j]; l.IsCharged() {
+				s.chargeEnded(id, shared, &algorithm.State{Limit: l, Cells: cells, Logs: &s.logs, Now: x.Ends, Offset: offset, Ended: true}, x.N)
+			}
+		}
+	}
+	s.setCells(s.find(id, algorithm.CellsKind), now)
+	return true
+}
+
+// chargeEnded charges the cost of a hold that has ended to the state of a limit of its pair. If the pair shares the state
+// with others, that is charged.
+func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int64) {
+	a := ask{State: *state}
+	if own := s.of(id); !a.pick(own) && (a.pick(s.of(shared)) || len(own) >= maxStates) {
+		id = shared
+	}
+	if a.Stored == nil {
+		s.ensure(id, a.Limit.Kind, a.Limit.Sibling, a.Now, shared)
+		a.pick(s.of(id))
+	}
+	a.Limit.Row.Open(&a.State, cost)
+	a.Limit.Row.Charge(&a.State, cost)
+	s.noteEnds(&a)
+}
+
 // sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
-// how many pairs that leaves without a record.
-func (s *shard) sweep(at int64, n int, keep []Claim) (pairs int64) {
+// how many pairs that leaves without a record. Before it looks at the records of a pair, it ends the pair's holds.
+func (c *call) sweep(s *shard, at int64, n int) (pairs int64) {
 	for range min(n*(1+maxUnused), len(s.records)) {
 		if n == 0 {
 			break
@@ -118,12 +146,15 @@ func (s *shard) sweep(at int64, n int, keep []Claim) (pairs int64) {
 			s.hand, s.seen = 0, math.MaxInt64
 		}
 		r := &s.records[s.hand]
-		if r.id == 0 {
+		if r.Pair == 0 {
 			s.hand++
 			continue
 		}
 		n--
-		if ends := s.idleFrom(r); ends > at || keeps(keep, r.id) {
+		if s.cells.Len() > 0 && s.endHolds(r.Pair, c.now, c.offset) {
+			continue
+		}
+		if ends := r.Ends(); ends > at || c.keeps(r.Pair) {
 			s.seen = min(s.seen, ends)
 			s.hand++
 			continue
@@ -135,7 +166,7 @@ func (s *shard) sweep(at int64, n int, keep []Claim) (pairs int64) {
 
 // drop removes record i and returns how many pairs that leaves without one.
 func (s *shard) drop(i int) (pairs int64) {
-	id := s.records[i].id
+	id := s.records[i].Pair
 	s.removeAt(i)
 	switch {
 	case isShared(id):
@@ -146,37 +177,12 @@ func (s *shard) drop(i int) (pairs int64) {
 	return pairs
 }
 
-// keeps reports whether a claim is about the pair, or the shared records, of this id.
-func keeps(keep []Claim, id uint64) bool {
-	for i := range keep {
-		if keep[i].Pair.id == id || keep[i].Pair.shared == id {
+// keeps reports whether an op is about the pair, or the shared records, of this id.
+func (c *call) keeps(id uint64) bool {
+	for i := range c.pairs {
+		if p := &c.pairs[i].Pair; p.id == id || p.shared == id {
 			return true
 		}
 	}
 	return false
 }
-
-// resets records when pairs were reset. Charges from before a reset are no longer given back, because other requests
-// may have been charged in their place.
-type resets struct {
-	begun  map[uint64]int64 // by pair: the first instant after its reset
-	forgot int64            // the latest instant that is no longer in begun
-}
-
-// maxResets bounds the resets that a shard remembers.
-const maxResets = 1024
-
-// begin records that at is the first instant after the reset of a pair.
-func (r *resets) begin(id uint64, at int64) {
-	if r.begun == nil {
-		r.begun = make(map[uint64]int64)
-	}
-	if len(r.begun) == maxResets {
-		clear(r.begun)
-		r.forgot = at
-	}
-	r.begun[id] = at
-}
-
-// begunAt returns the instant before which charges of a pair are not given back. It may be too late if many pairs were reset.
-func (r *resets) begunAt(id uint64) int64 { return max(r.begun[id], r.forgot) }

@@ -45,7 +45,7 @@ func TestARemovalBehindTheHandOfASweep(t *testing.T) {
 	}{{-1, 5}, {0, 5}, {1, math.MinInt64}} {
 		s := newShard(20, 100)
 		i := 0
-		for s.records[i].id == 0 {
+		for s.records[i].Pair == 0 {
 			i++
 		}
 		s.hand, s.seen = i+row.off, 5
@@ -59,7 +59,7 @@ func TestARemovalBehindTheHandOfASweep(t *testing.T) {
 func TestASweepPassesFewUnusedRecords(t *testing.T) {
 	s := newShard(1, 100)
 	s.records = append(make([]record, 1000), s.records...)
-	s.sweep(1, 2, nil)
+	new(call).sweep(s, 1, 2)
 	if want := 2 * (1 + maxUnused); s.hand != want {
 		t.Errorf("the hand is at %d, want %d", s.hand, want)
 	}
@@ -102,11 +102,11 @@ func TestEndOfARecord(t *testing.T) {
 		{"one whose newest entry counts no longer", algorithm.SlidingLog, 1, now - period, true},
 		{"not one whose newest entry still does", algorithm.SlidingLog, 1, now - period + 1, false},
 	} {
-		r := record{id: 1, Packed: algorithm.Packed{Kind: limitOf(t, row.algorithm, 5, time.Second).Kind, Level: row.level, At: row.at}}
+		r := record{Pair: 1, Kind: limitOf(t, row.algorithm, 5, time.Second).Kind, Level: row.level, At: row.at}
 		if row.algorithm == algorithm.TokenBucket {
-			r.Rate = 5
+			r.Sibling = 5
 		}
-		if idle := r.ends() <= now; idle != row.idle {
+		if idle := r.Ends() <= now; idle != row.idle {
 			t.Errorf("%s: idle %t", row.why, idle)
 		}
 	}
@@ -118,7 +118,7 @@ func newShard(n int, ends int64) *shard {
 	s.begin(new(atomic.Int64))
 	for _, id := range ids(n) {
 		r := s.insert(id, 1_000_000<<4)
-		r.Level, r.At, r.Rate = 1_000_000, ends-1_000_000, 1
+		r.Level, r.At, r.Sibling = 1_000_000, ends-1_000_000, 1
 	}
 	return s
 }
@@ -131,12 +131,12 @@ func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
 		dropped int
 	}{{now, 3}, {now + 1, 0}} {
 		s := newShard(20, row.ends)
-		if got := s.sweep(now, 3, nil); int(got) != row.dropped || s.count != 20-row.dropped {
+		if got := new(call).sweep(s, now, 3); int(got) != row.dropped || s.count != 20-row.dropped {
 			t.Errorf("ends at %d: %d dropped, %d left of 20, want %d dropped", row.ends, got, s.count, row.dropped)
 		}
 		passed := 0
 		for i := range min(s.hand, len(s.records)) {
-			if s.records[i].id != 0 {
+			if s.records[i].Pair != 0 {
 				passed++
 			}
 		}
@@ -151,14 +151,14 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	s := newShard(20, now+5)
 	s.ends.Store(0)
 	for range 20 {
-		s.sweep(now, 32, nil)
+		new(call).sweep(s, now, 32)
 	}
 	if got := s.ends.Load(); got != now+5 {
 		t.Errorf("nothing is idle before %d, want %d", got, now+5)
 	}
-	s.removeAt(s.first(s.records[s.hand-1].id)) // may move a record past the hand
+	s.removeAt(s.first(s.records[s.hand-1].Pair)) // may move a record past the hand
 	for range 2 {
-		s.sweep(now, 32, nil)
+		new(call).sweep(s, now, 32)
 	}
 	if got := s.ends.Load(); got > now+5 {
 		t.Errorf("nothing is idle before %d, want at most %d", got, now+5)
@@ -256,30 +256,5 @@ func TestShardsBeginWithoutAnEnd(t *testing.T) {
 		if s.ends[i].Load() != math.MaxInt64 {
 			t.Fatalf("shard %d may have idle records before it has any", i)
 		}
-	}
-}
-
-func TestResetsAreBoundedAndForgettingOneIsNoLaxer(t *testing.T) {
-	var r resets
-	if at := r.begunAt(7); at != 0 {
-		t.Errorf("a pair that was not reset begins at %d", at)
-	}
-	for id := range uint64(maxResets) {
-		r.begin(id, int64(10+id))
-	}
-	if first, last, other := r.begunAt(0), r.begunAt(maxResets-1), r.begunAt(maxResets); first != 10 || last != maxResets+9 || other != 0 {
-		t.Errorf("pairs begin at %d, %d and, without a reset, %d", first, last, other)
-	}
-	r.begin(maxResets, 5000)
-	if len(r.begun) != 1 {
-		t.Errorf("%d resets are remembered after one too many, want it alone", len(r.begun))
-	}
-	for _, id := range []uint64{0, maxResets, maxResets + 1} {
-		if at := r.begunAt(id); at != 5000 {
-			t.Errorf("pair %d begins at %d, want no charge before the last reset to be given back", id, at)
-		}
-	}
-	if r.begin(3, 6000); r.begunAt(3) != 6000 || r.begunAt(4) != 5000 {
-		t.Errorf("pairs begin at %d and %d after another reset, want 6000 and 5000", r.begunAt(3), r.begunAt(4))
 	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
@@ -12,7 +13,6 @@ import (
 const (
 	shardBits = 6
 	shards    = 1 << shardBits // so that a set of shards is one uint64
-	maxCost   = algorithm.MaxExact
 )
 
 // A Store keeps the states of pairs of rule and key. It is safe for concurrent use.
@@ -60,67 +60,86 @@ func (r Rule) Pair(key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// Take decides claims together: if a claim that is not a dry run is denied, no claim is charged. It sets one answer for
-// each limit of each claim, in order, and returns the wall time of the decision.
-func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
-	d := decision{claims: claims}
-	for i := range claims {
-		d.held |= claims[i].Pair.shardBit()
-	}
-	s.lock(d.held)
-	defer s.unlock(d.held)
-	d.open(s, len(answers))
-	d.take(s, answers)
-	d.end()
-	return s.clock.time(d.now)
+// An Op is what a request, its end, or somebody else asks of one pair. The store sets At of a hold that is renewed, and
+// changes nothing else in it.
+type Op struct {
+	Pair    Pair
+	Limits  []algorithm.Limit // compiled, valid and of different kinds; they never change
+	Cost    int64             // of the request: at least 1, at most algorithm.MaxExact
+	MaxWait int64             // Take, Peek: microseconds that the request may wait for its turn; Limits are token buckets then
+	At      int64             // Adjust, Release, Renew: the instant of the Take, or of the last renewal, or NoInstant
+	Turn    int64             // Adjust: the turn of a request that could wait, or algorithm.NoTurn
+	N       int64             // Adjust, Release: the final cost. Grant: requests to add. Ban: microseconds
+	Kind    Kind
+	DryRun  bool // never deny, and charge only what fits
 }
 
-// Settle settles all settlements at one instant.
-func (s *Store) Settle(settlements []Settlement) {
-	d, limits := decision{}, 0
-	var room [4]Claim
-	d.claims = room[:0]
-	for i := range settlements {
-		if t := &settlements[i]; t.changes() {
-			d.held |= t.Pair.shardBit()
-			limits += len(t.Limits)
-			d.claims = append(d.claims, Claim{Pair: t.Pair, Limits: t.Limits})
+// A Kind says what an Op does.
+type Kind uint8
+
+const (
+	Take    Kind = iota // charge Cost if all ops of the call admit it
+	Peek                // decide for Cost, charge nothing
+	Hold                // hold Cost instead of charging it
+	Adjust              // make N of what Take has charged
+	Release             // charge N instead of what is held
+	Renew               // keep what is held
+	Ban                 // let nothing of the pair fit for N microseconds
+	Grant               // add N requests, or take them away
+	Reset               // forget what was charged and granted, and bans, but not what is held
+)
+
+// decides reports whether o is decided.
+func (o *Op) decides() bool { return o.Kind <= Hold }
+
+// changes reports whether o asks anything. If not, its pair stays as it is and ends no holds, like in the Redis store, which
+// does not call the server then.
+func (o *Op) changes() bool { return o.Kind != Adjust || o.N != o.Cost }
+
+// NoInstant is the At of an Op whose Take another store has decided.
+const NoInstant = -1 << 63
+
+// ErrFull means that a sliding log cannot hold what is granted.
+var ErrFull = errors.New("a sliding log holds at most 10000 requests, its rate and grants together")
+
+// An Answer is the result of one limit of an Op that is decided.
+type Answer struct {
+	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or algorithm.Never
+	Wait  int64 // microseconds until the turn of a request that is admitted
+	Usage algorithm.Usage
+}
+
+// Do does all ops at one instant, which it returns. Takes, peeks and holds are decided together: if one that is not a dry
+// run is denied, none is charged. They come first in ops, and get one answer for each of their limits, in order. If Do
+// returns ErrFull, it has done nothing.
+func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
+	var c call
+	pairs, limits := 0, 0
+	for i := range ops {
+		if o := &ops[i]; o.changes() {
+			c.shards |= o.Pair.shardBit()
+			pairs, limits = pairs+1, limits+len(o.Limits)
 		}
 	}
-	if len(d.claims) == 0 {
-		return
+	if pairs == 0 {
+		return NoInstant, nil
 	}
-	s.lock(d.held)
-	defer s.unlock(d.held)
-	d.open(s, limits)
-	n := 0
-	for i := range settlements {
-		if t := &settlements[i]; t.changes() {
-			d.settle(s, &d.claims[n], t)
-			n++
-		}
+	s.lock(c.shards)
+	defer s.unlock(c.shards)
+	c.open(s, ops, pairs, limits)
+	err = c.do(answers)
+	for i := 0; c.settles && i < len(c.pairs); i++ {
+		ops[c.pairs[i].op].At = c.pairs[i].At
 	}
-	d.end()
+	c.close()
+	return c.now, err
 }
 
 // Time returns the wall time of an instant.
 func (s *Store) Time(now int64) time.Time { return s.clock.time(now) }
 
-// Instant returns the instant of a time that Take has returned.
+// Instant returns the instant of a time that Time has returned.
 func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
-
-// Reset forgets the records of a pair. It keeps records that the pair shares with others, because otherwise it would
-// admit the others again.
-func (s *Store) Reset(p Pair) {
-	sh := s.shard(p)
-	sh.Lock()
-	defer sh.Unlock()
-	gone := sh.forget(p.id, s.clock.read())
-	sh.resets.begin(p.id, s.clock.readAfter())
-	if gone {
-		s.pairs.Add(-1)
-	}
-}
 
 // Stats returns how many pairs have records of their own, how many records are shared, and how many holds there are.
 func (s *Store) Stats() (keys, shared, held int) {
@@ -146,8 +165,8 @@ func (s *Store) lock(set uint64) {
 	}
 }
 
-func (s *Store) unlock(held uint64) {
-	for ; held != 0; held &= held - 1 {
-		s.shards[bits.TrailingZeros64(held)].Unlock()
+func (s *Store) unlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		s.shards[bits.TrailingZeros64(set)].Unlock()
 	}
 }

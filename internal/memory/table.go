@@ -7,11 +7,13 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
+type record = algorithm.Record
+
 // A table finds records by the id of their pair. It is open addressing with linear probing, in one piece of memory: a
 // look-up among millions waits for memory once. Larger ids come first, so a look-up ends at the first id that is not
 // larger, the records of a pair lie side by side, and growing is one pass. An insertion or a removal moves others.
 type table struct {
-	records []record // unused ones have id 0; the last is always unused
+	records []record // unused ones have Pair 0; the last is always unused
 	homes   uint64   // where runs can begin
 	count   int      // records in use
 }
@@ -32,7 +34,7 @@ func (t *table) home(id uint64) int {
 // first returns where the records of a pair begin, or would.
 func (t *table) first(id uint64) int {
 	i := t.home(id)
-	for i < len(t.records) && t.records[i].id > id {
+	for i < len(t.records) && t.records[i].Pair > id {
 		i++
 	}
 	return i
@@ -42,20 +44,18 @@ func (t *table) first(id uint64) int {
 func (t *table) of(id uint64) []record {
 	i := t.first(id)
 	end := i
-	for end < len(t.records) && t.records[end].id == id {
+	for end < len(t.records) && t.records[end].Pair == id {
 		end++
 	}
 	return t.records[i:end]
 }
 
-// find returns the record of a pair that has this kind, or nil.
-func (t *table) find(id, kind uint64) *record { return pick(t.of(id), kind) }
-
-// pick returns the record of this kind, or nil.
-func pick(records []record, kind uint64) *record {
-	for i := range records {
-		if r := &records[i]; r.Is(kind) {
-			return r
+// find returns the first record of a pair that is of a kind, or nil.
+func (t *table) find(id, kind uint64) *record {
+	of := t.of(id)
+	for i := range of {
+		if of[i].Is(kind) {
+			return &of[i]
 		}
 	}
 	return nil
@@ -70,24 +70,24 @@ func (t *table) insert(id, kind uint64) *record {
 		t.grow()
 	}
 	i, end := t.gap(id)
-	if kind>>4 == 0 { // a state of the pair comes before the states of its limits
+	if kind == algorithm.CellsKind { // which comes before the states of limits
 		i = t.first(id)
 	}
 	if end == len(t.records)-1 { // many records belong to the last homes
 		t.records = slices.Concat(t.records, make([]record, tail))
 	}
 	copy(t.records[i+1:end+1], t.records[i:end])
-	t.records[i] = record{id: id, Packed: algorithm.Packed{Kind: kind}}
+	t.records[i] = record{Pair: id, Kind: kind}
 	t.count++
 	return &t.records[i]
 }
 
 // gap returns where the next record of a pair belongs, and the first unused one from there on.
 func (t *table) gap(id uint64) (i, end int) {
-	for i = t.first(id); t.records[i].id == id; {
+	for i = t.first(id); t.records[i].Pair == id; {
 		i++
 	}
-	for end = i; t.records[end].id != 0; {
+	for end = i; t.records[end].Pair != 0; {
 		end++
 	}
 	return i, end
@@ -99,10 +99,10 @@ func (t *table) grow() {
 	t.records = make([]record, t.homes+tail)
 	next := 0
 	for i := range old {
-		if old[i].id == 0 {
+		if old[i].Pair == 0 {
 			continue
 		}
-		next = max(next, t.home(old[i].id))
+		next = max(next, t.home(old[i].Pair))
 		t.records[next] = old[i]
 		if next++; next == len(t.records)-1 {
 			t.records = append(t.records, make([]record, tail)...)
@@ -113,7 +113,7 @@ func (t *table) grow() {
 // remove removes record i.
 func (t *table) remove(i int) {
 	end := i + 1
-	for t.records[end].id != 0 && t.home(t.records[end].id) < end {
+	for t.records[end].Pair != 0 && t.home(t.records[end].Pair) < end {
 		end++
 	}
 	copy(t.records[i:], t.records[i+1:end])

@@ -21,18 +21,18 @@ func (t *table) check(tt *testing.T, want map[[2]uint64]bool) {
 	tt.Helper()
 	var in []record
 	for i, r := range t.records {
-		if r.id == 0 {
+		if r.Pair == 0 {
 			continue
 		}
 		in = append(in, r)
-		if !want[[2]uint64{r.id, r.Kind}] || t.find(r.id, r.Kind) != &t.records[i] {
-			tt.Fatalf("record %d, of pair %x, does not belong there", i, r.id)
+		if !want[[2]uint64{r.Pair, r.Kind}] || t.find(r.Pair, r.Kind) != &t.records[i] {
+			tt.Fatalf("record %d, of pair %x, does not belong there", i, r.Pair)
 		}
 	}
-	if len(in) != len(want) || t.count != len(want) || t.records[len(t.records)-1].id != 0 {
+	if len(in) != len(want) || t.count != len(want) || t.records[len(t.records)-1].Pair != 0 {
 		tt.Fatalf("%d records, counted as %d, want %d and an unused one at the end", len(in), t.count, len(want))
 	}
-	if !slices.IsSortedFunc(in, func(a, b record) int { return cmp.Compare(b.id, a.id) }) {
+	if !slices.IsSortedFunc(in, func(a, b record) int { return cmp.Compare(b.Pair, a.Pair) }) {
 		tt.Fatal("the records are out of order")
 	}
 }

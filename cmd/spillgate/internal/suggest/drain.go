@@ -60,7 +60,7 @@ func newQueues() []queue {
 }
 
 func (q *queue) add(at int64) {
-	q.bucket = q.bucket.Drain(&q.limit, q.limit.Rate, at).Charge(&q.limit, at, 1)
+	q.bucket = q.bucket.Drain(&q.limit, q.limit.Rate, at).Charge(&q.limit, 1)
 	q.most = max(q.most, q.bucket.Level)
 }
 

@@ -89,12 +89,17 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 		hold(s, "held", l)
 		for i := range s.shards {
 			room := s.shards[i].room
-			if cap(room) > maxRoom {
-				t.Fatalf("%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
+			if cap(room.asks) > maxRoom || cap(room.pairs) > maxRoom {
+				t.Fatalf("%d keys: a room for %d asks of %d pairs is kept, want at most %d", keys, cap(room.asks), cap(room.pairs), maxRoom)
 			}
-			for _, a := range room[:cap(room)] {
-				if a.Stored != nil {
+			for _, a := range room.asks {
+				if a.Stored != nil || a.Run != nil || a.Cells != nil {
 					t.Fatalf("%d keys: the room of shard %d keeps a record", keys, i)
+				}
+			}
+			for _, p := range room.pairs {
+				if p.Limits != nil || p.record != nil || p.cells != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps an op", keys, i)
 				}
 			}
 		}
@@ -106,7 +111,7 @@ func TestKindsOfOnePeriodDiffer(t *testing.T) {
 	for _, a := range algorithms {
 		for _, b := range algorithms {
 			for code := range uint64(3) {
-				p := algorithm.Packed{Kind: limitOf(t, a, 5, time.Hour).Kind}
+				p := record{Kind: limitOf(t, a, 5, time.Hour).Kind}
 				if a == algorithm.TokenBucket {
 					p.Kind |= code
 				}
@@ -114,7 +119,7 @@ func TestKindsOfOnePeriodDiffer(t *testing.T) {
 					t.Errorf("a state of algorithm %d is found by the kind of %d: %v", a, b, found)
 				}
 			}
-			if other := limitOf(t, b, 5, time.Minute); a == b && (&algorithm.Packed{Kind: limitOf(t, a, 5, time.Hour).Kind}).Is(other.Kind) {
+			if other := limitOf(t, b, 5, time.Minute); a == b && (&record{Kind: limitOf(t, a, 5, time.Hour).Kind}).Is(other.Kind) {
 				t.Errorf("a state of algorithm %d is found by another period", a)
 			}
 		}

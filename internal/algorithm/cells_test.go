@@ -1,0 +1,215 @@
+package algorithm
+
+import (
+	"slices"
+	"testing"
+)
+
+var (
+	windows = []Limit{*windowLimit(5)}
+	buckets = []Limit{{Rate: 5, Capacity: 5, Row: &Table[TokenBucket], Kind: 1000 << 4}}
+	both    = []Limit{windows[0], buckets[0]}
+)
+
+func TestHoldLastsFor60To66Seconds(t *testing.T) {
+	const base = 6_000_000 * 1000
+	for _, into := range []int64{0, 1, 3_000_000, 5_999_999} {
+		var c Cells
+		c.Hold(base+into, 5, 1, windows)
+		end := int64(base + 66_000_000)
+		if c.Ends() != end || EndOf(base+into) != end || c.IsDue(end-1) || len(c.Drop(end-1)) > 0 {
+			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
+		}
+		if cost, count := c.Held(); cost != 5 || count != 1 {
+			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
+		}
+		if !c.IsDue(end) {
+			t.Errorf("made %dµs into a sub-bucket: not due at the end", into)
+		}
+		if ended := c.Drop(end); len(ended) != 1 || ended[0].N != 5 || ended[0].Ends != end || len(c) != 0 {
+			t.Errorf("made %dµs into a sub-bucket: %+v has ended, and %+v is left", into, ended, c)
+		}
+	}
+}
+
+func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
+	inFlight, none := Limit{Rate: 9, Row: &Table[InFlight]}, Limit{Row: &Table[TokenBucket]}
+	other := slices.Clone(windows)
+	other[0].Rate++
+	var c Cells
+	for _, limits := range [][]Limit{windows, slices.Clone(windows), {inFlight, windows[0]}, {windows[0], none}, other, both, nil, {inFlight}} {
+		c.Hold(5_999_999, 1, 1, limits)
+	}
+	c.Hold(6_000_000, 1, 1, windows)
+	var counts []int64
+	for _, x := range c {
+		counts = append(counts, x.Count)
+	}
+	if !slices.Equal(counts, []int64{4, 1, 1, 2, 1}) {
+		t.Errorf("cells of %d holds, want 4 of one limit, 1 of its other rate, 1 of both, 2 of none and 1 later", counts)
+	}
+}
+
+func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
+	const a, b = 6_000_000, 18_000_000
+	for why, row := range map[string]struct {
+		at, cost, released int64
+		limits             []Limit
+		ok                 bool
+		left               [3]int64
+	}{
+		"of the first":             {a + 5, 3, 3, windows, true, [3]int64{4, 2, 9}},
+		"of the second":            {b, 9, 9, windows, true, [3]int64{7, 2, 0}},
+		"of the other limits":      {a + 5, 1, 1, both, true, [3]int64{7, 1, 9}},
+		"no more than is there":    {a, 8, 7, windows, true, [3]int64{0, 2, 9}},
+		"nothing of an earlier":    {a - 1, 3, 0, windows, false, [3]int64{7, 2, 9}},
+		"nothing of one between":   {a + 6_000_000, 3, 0, windows, false, [3]int64{7, 2, 9}},
+		"nothing of other limits":  {a, 3, 0, buckets, false, [3]int64{7, 2, 9}},
+		"of the last from a later": {b + 60_000_000, 2, 2, windows, true, [3]int64{7, 2, 7}},
+		"of the last of its limit": {b, 2, 2, both, true, [3]int64{7, 0, 9}},
+	} {
+		var c Cells
+		c.Hold(a, 7, 2, windows)
+		c.Hold(a, 2, 2, both)
+		c.Hold(b, 9, 2, windows)
+		if released, ok := c.Release(row.at, row.cost, row.limits); released != row.released || ok != row.ok {
+			t.Errorf("%s: %d, %t", why, released, ok)
+		}
+		for i, n := range row.left {
+			if c[i].N != n {
+				t.Errorf("%s: left %+v, want %d", why, c, row.left)
+			}
+		}
+	}
+	var none Cells
+	if _, ok := none.Release(1, 1, windows); ok {
+		t.Error("something was released of nothing")
+	}
+}
+
+func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
+	log := slidingLimit(9, 1_000_000, 0)
+	var c Cells
+	for _, at := range []int64{60_000_000, 66_000_000, 72_000_000} {
+		c.Hold(at, 2, 1, windows)
+	}
+	c.Grant(log.Kind, 72_000_000, 5)
+	c.Grant(windows[0].Kind, 72_000_000, 5)
+	if !c.IsDue(65_000_000) {
+		t.Error("not due although it lies in the future")
+	}
+	c.Rewind(65_000_000)
+	want := Cells{
+		{Kind: Grant, Of: log.Kind, Ends: 66_000_000, N: 5}, {Kind: Grant, Of: windows[0].Kind, Ends: 72_000_000, N: 5},
+		{Kind: Hold, Ends: 126_000_000, N: 6, Count: 3},
+	}
+	for i := range c {
+		c[i].Limits = nil
+	}
+	if !slices.EqualFunc(c, want, func(a, b Cell) bool {
+		return a.Kind == b.Kind && a.Of == b.Of && a.Ends == b.Ends && a.N == b.N && a.Count == b.Count
+	}) {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
+	var c Cells
+	c.Hold(0, MaxExact, 1, nil)
+	c.Hold(0, MaxExact, 1, nil)
+	c.Hold(6_000_000, 5, 1, nil)
+	if cost, count := c.Held(); cost != MaxExact || count != 3 {
+		t.Errorf("%d held by %d", cost, count)
+	}
+}
+
+func TestLongestBanStays(t *testing.T) {
+	var c Cells
+	if c.Banned() != 0 {
+		t.Error("banned without a ban")
+	}
+	for _, ends := range []int64{5, 9, 7} {
+		c.Ban(ends)
+	}
+	if c.Drop(9); c.Banned() != 9 || len(c) != 1 {
+		t.Errorf("%+v, want a ban until 9, which is not forgotten in case the clock goes back", c)
+	}
+}
+
+func TestResetForgetsAllButHolds(t *testing.T) {
+	var c Cells
+	c.Ban(500)
+	c.Grant(windows[0].Kind, 500, 5)
+	c.Hold(0, 3, 1, windows)
+	c.Forget(100, 900)
+	if at, ends := c.Reset(); at != 101 || ends != 900 || c.Banned() != 0 || len(c) != 2 {
+		t.Errorf("%+v, reset at %d, which matters until %d", c, at, ends)
+	}
+	c.Forget(200, 300)
+	if at, ends := c.Reset(); at != 201 || ends != 900 {
+		t.Errorf("%+v, reset at %d, which matters until %d", c, at, ends)
+	}
+	c.Forget(1000, 1000)
+	if _, ends := c.Reset(); ends > 0 || len(c) != 1 {
+		t.Errorf("%+v, want the hold alone", c)
+	}
+}
+
+func TestGrantsAddUpByTheirEnds(t *testing.T) {
+	var c Cells
+	for _, g := range [][2]int64{{50, 3}, {70, 4}, {50, 2}, {60, -6}, {70, -4}} {
+		c.Grant(16, g[0], g[1])
+	}
+	c.Grant(32, 55, 100)
+	for at, want := range map[int64][2]int64{0: {-1, 50}, 50: {-6, 60}, 60: {0, forever}} {
+		if n, until := c.Granted(16, at); n != want[0] || until != want[1] {
+			t.Errorf("at %d: %d until %d, want %d", at, n, until, want)
+		}
+	}
+	c.Grant(16, 80, MaxExact)
+	if n, _ := c.Granted(16, 70); n != maxGrant {
+		t.Errorf("%d granted, want %d", n, maxGrant)
+	}
+}
+
+// Of too many grants, two become one, which at no instant grants more than both.
+func TestMergedGrantsAreNeverInTheKeysFavor(t *testing.T) {
+	for _, row := range [][2]int64{{3, 4}, {3, -4}, {-3, 4}, {-3, -4}, {5, -5}, {-5, 5}} {
+		var c Cells
+		for i := range int64(maxGrants - 1) {
+			c.Grant(32, 1000+i, 1)
+		}
+		c.Grant(16, 100, row[0])
+		c.Grant(16, 200, row[1])
+		if len(c) > maxGrants {
+			t.Errorf("%d: %d grants", row, len(c))
+		}
+		for at, most := range map[int64]int64{0: row[0] + row[1], 99: row[0] + row[1], 100: row[1], 199: row[1], 200: 0} {
+			if n, _ := c.Granted(16, at); n > most {
+				t.Errorf("%d: %d granted at %d, want at most %d", row, n, at, most)
+			}
+		}
+		if n, _ := c.Granted(16, 0); n != min(row[0]+row[1], row[1]) && row[1] < 0 || row[1] >= 0 && n != row[0]+row[1] {
+			t.Errorf("%d: %d granted at first", row, n)
+		}
+	}
+}
+
+func TestUsageWhileSomethingIsHeldOrBanned(t *testing.T) {
+	u := Usage{Remaining: 7, Refill: 100, Reset: 3_000_000}
+	for _, row := range []struct {
+		held, ban int64
+		want      Usage
+	}{
+		{0, 0, u},
+		{0, -5, u},
+		{2, 0, Usage{Remaining: 5, Refill: HoldHint, Reset: 3_000_000}},
+		{9, 0, Usage{Refill: HoldHint, Reset: 3_000_000}},
+		{0, 2_000_000, Usage{Refill: 2_000_000, Reset: 3_000_000}},
+		{2, 5_000_000, Usage{Refill: 5_000_000, Reset: 5_000_000}},
+	} {
+		if got := u.Less(row.held, row.ban); got != row.want {
+			t.Errorf("%d held, banned for %d: %+v, want %+v", row.held, row.ban, got, row.want)
+		}
+	}
+}
