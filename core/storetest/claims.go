@@ -153,4 +153,24 @@ var claimRows = []row{
 			}
 		}
 	}},
+	{"a strict rate admits no more because a lax one is asked between", func(s *suite) {
+		strict, lax := claim("key", "10/s", 1), claim("key", "100/s", 1)
+		first, admitted := s.take(strict)[0], 1
+		for range 20 {
+			for range 5 {
+				r := s.take(strict)[0]
+				if r.Allowed {
+					admitted++
+				}
+				if passed := r.At.Sub(first.At); float64(admitted) > 10+10*passed.Seconds() {
+					s.Errorf("%d requests in %v at 10/s", admitted, passed)
+					return
+				}
+			}
+			for range 4 {
+				s.take(lax)
+				s.advance(25 * ms)
+			}
+		}
+	}},
 }
