@@ -19,7 +19,7 @@ import (
 func TestGrantWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	limits := []core.Limit{core.PerMonth(100).In("Europe/Berlin").From(15), core.PerYear(1000), core.PerHour(5000).Using(core.SlidingLog)}
+	limits := []core.Limit{core.PerMonth(100).In("Europe/Berlin").From(15), core.PerYear(1000), core.PerHour(1000).Using(core.SlidingLog)}
 	process := func() *core.Limiter {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { client.Close() })
