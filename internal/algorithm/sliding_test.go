@@ -195,7 +195,9 @@ func TestSiblingsCountEveryCharge(t *testing.T) {
 	}
 	logs := new(Slab[Log])
 	state := func(i int) *State {
-		return &State{Limit: limits[i], Stored: &run[i], Run: run, Logs: logs, Now: now + int64(i)}
+		s := &State{Limit: limits[i], Logs: logs, Now: now + int64(i)}
+		s.Pick(run)
+		return s
 	}
 	for i := range limits {
 		s := state(i)
@@ -222,14 +224,16 @@ func TestSiblingsCountEveryCharge(t *testing.T) {
 func TestNewWidthStartsFromTheFullest(t *testing.T) {
 	wide, narrow := slidingLimit(9, 1000, 500), slidingLimit(9, 1000, 100)
 	run := []Record{{Kind: wide.Kind, Sibling: wide.Sibling}, {Kind: wide.Kind, Sibling: narrow.Sibling}}
-	s := &State{Limit: wide, Stored: &run[0], Run: run, Logs: new(Slab[Log])}
+	s := &State{Limit: wide, Logs: new(Slab[Log])}
+	s.Pick(run)
 	s.charge(0, 2)   // until 1,500
 	s.charge(700, 3) // until 2,000
-	s.Limit, s.Stored = narrow, &run[1]
+	s.Limit = narrow
+	s.Pick(run)
 	s.charge(710, 1)
 	g, _ := s.ringOf(&run[1])
 	for end, want := range map[int64]int64{600: 2, 800: 4} {
-		if got := g.n[g.place(end)]; got != want {
+		if got := *g.at(end); got != want {
 			t.Errorf("%d in the sub-bucket that ends at %d, want %d", got, end, want)
 		}
 	}

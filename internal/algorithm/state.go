@@ -56,14 +56,15 @@ func (r *Record) micros() int64 { return int64(r.Kind >> 4) }
 // sub-buckets. Each request counts in one or in all of them, and each of them may deny a request. Most pairs have no
 // siblings.
 type State struct {
-	Limit  *Limit   // of the request
-	Stored *Record  // the state that is its own; nil if none is stored
-	Run    []Record // Stored alone or, if there are siblings, all records of the pair
-	Cells  *Cells   // of the pair; nil if it has none
-	Logs   *Slab[Log]
-	Now    int64
-	Offset int64 // how far the wall clock is ahead of Now
-	Ended  bool  // Now is the end of a hold: states of later instants stay as they are
+	Limit    *Limit   // of the request
+	Stored   *Record  // the state that is its own; nil if none is stored
+	Run      []Record // all records of the pair
+	Siblings int      // how many of them are siblings of Stored
+	Cells    *Cells   // of the pair; nil if it has none
+	Logs     *Slab[Log]
+	Now      int64
+	Offset   int64 // how far the wall clock is ahead of Now
+	Ended    bool  // Now is the end of a hold: states of later instants stay as they are
 
 	Bucket
 	Window
@@ -72,8 +73,22 @@ type State struct {
 	used   int64 // of sliding limits
 }
 
-// isAlone reports whether there are no siblings.
-func (s *State) isAlone() bool { return len(s.Run) <= 1 && (s.Stored != nil || len(s.Run) == 0) }
+// Pick sets Run to the records of a pair, and finds Stored and its siblings among them. It reports whether there are any.
+func (s *State) Pick(run []Record) bool {
+	l, siblings := s.Limit, 0
+	var stored *Record
+	for i := range run {
+		switch r := &run[i]; {
+		case !r.Is(l.Kind):
+		case r.Sibling == l.Sibling:
+			stored = r
+		default:
+			siblings++
+		}
+	}
+	s.Stored, s.Run, s.Siblings = stored, run, siblings
+	return stored != nil || siblings > 0
+}
 
 // maxSiblings is how many states of one algorithm and period a pair has at most.
 const maxSiblings = 8

@@ -161,13 +161,11 @@ func openBucket(s *State, cost int64) int64 {
 		s.Bucket = s.view(r)
 	}
 	target := max(0, l.Capacity-cost) * l.Period
-	if !s.isAlone() {
-		for i := range s.Run {
-			if r := &s.Run[i]; r.isSibling(l) {
-				b := s.view(r)
-				s.others = max(s.others, b.seen())
-				s.Behind = max(s.Behind, b.falls(l, int64(r.Sibling), s.Now, target, true))
-			}
+	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
+		if r := &s.Run[i]; r.isSibling(l) {
+			b := s.view(r)
+			s.others = max(s.others, b.seen())
+			s.Behind = max(s.Behind, b.falls(l, int64(r.Sibling), s.Now, target, true))
 		}
 	}
 	switch {
@@ -206,7 +204,7 @@ func chargeBucket(s *State, cost int64) {
 // replace stores what a charge has made of s. Siblings that are empty count no more, even if the clock goes back.
 func (s *State) replace() {
 	s.put(s.Stored, &s.Bucket)
-	for i := range s.Run {
+	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
 		if r := &s.Run[i]; r.isSibling(s.Limit) && bucketEnds(r) <= s.Now {
 			r.Level = 0
 		}
@@ -222,7 +220,7 @@ func (s *State) BeginsBan(cost int64) bool {
 
 func reportBucket(s *State) Usage {
 	l := s.Limit
-	if s.isAlone() || l.Rate == 0 {
+	if s.Siblings == 0 || l.Rate == 0 {
 		return s.Bucket.Report(l, l.Rate, s.Now)
 	}
 	u := Usage{Remaining: max(0, l.Full-max(s.Level, s.others)) / l.Period}

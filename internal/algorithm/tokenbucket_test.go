@@ -220,16 +220,20 @@ func TestSiblingsDoNotSeeABan(t *testing.T) {
 	lax := bucketLimit(t, 100, 600_000_000, 100)
 	run := []Record{{Kind: strict.Kind, Sibling: strict.Sibling}}
 	cells := new(Cells)
-	s := &State{Limit: &strict, Stored: &run[0], Run: run, Cells: cells}
+	s := &State{Limit: &strict, Cells: cells}
+	s.Pick(run)
 	strict.Row.Open(s, 5)
 	strict.Row.Charge(s, 5)
-	s = &State{Limit: lax, Run: run, Cells: cells}
+	s = &State{Limit: lax, Cells: cells}
+	s.Pick(run)
 	for now, want := range map[int64]int64{0: 95, 120_000_000: 96} {
 		if s.Now = now; lax.Row.Open(s, 1) != 0 || lax.Row.Report(s).Remaining != want {
 			t.Errorf("after %dµs: %+v, want %d of 100 to remain", now, lax.Row.Report(s), want)
 		}
 	}
-	if wait := strict.Row.Open(&State{Limit: &strict, Stored: &run[0], Run: run, Cells: cells}, 1); wait != hour {
+	s = &State{Limit: &strict, Cells: cells}
+	s.Pick(run)
+	if wait := strict.Row.Open(s, 1); wait != hour {
 		t.Errorf("the banned limit waits for %dµs, want an hour", wait)
 	}
 }
@@ -251,7 +255,9 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 func TestSiblingsAreAsFullAsTheFullest(t *testing.T) {
 	strict, lax := bucketLimit(t, 10, 60_000_000, 10), bucketLimit(t, 100, 60_000_000, 100)
 	run := []Record{{Kind: strict.Kind, Sibling: 10}, {Kind: lax.Kind, Sibling: 100}}
-	one, two := &State{Limit: strict, Stored: &run[0], Run: run}, &State{Limit: lax, Stored: &run[1], Run: run}
+	one, two := &State{Limit: strict}, &State{Limit: lax}
+	one.Pick(run)
+	two.Pick(run)
 	strict.Row.Open(one, 10)
 	strict.Row.Charge(one, 10)
 	if lax.Row.Open(two, 90) != 0 || lax.Row.Open(two, 91) != 6_000_000 {

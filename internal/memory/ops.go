@@ -2,7 +2,22 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// settle does the op of p, which is not decided.
+// settleAll does ops that are not decided.
+func (c *call) settleAll() error {
+	for i := range c.pairs {
+		if p := &c.pairs[i]; p.Kind == Grant && !p.hasRoom() {
+			return ErrFull
+		}
+	}
+	for i := range c.pairs {
+		p := &c.pairs[i]
+		c.find(p) // earlier ops may have added records
+		c.settle(p)
+	}
+	return nil
+}
+
+// settle does the op of p.
 func (c *call) settle(p *pair) {
 	switch p.Kind {
 	case Adjust:
@@ -33,7 +48,10 @@ func (c *call) settle(p *pair) {
 
 // adjust makes what was charged at an instant the final cost. A dry run is charged more than it was only if that fits.
 func (c *call) adjust(p *pair, at int64) {
-	if more := p.N - p.Cost; more > 0 {
+	switch more := p.N - p.Cost; {
+	case more == 0:
+		return
+	case more > 0:
 		if !p.DryRun || p.admits(more) {
 			c.chargeAll(p, more)
 		}
@@ -88,7 +106,7 @@ func (p *pair) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		if a.decide(p, cost); a.retry != 0 {
+		if a.decide(cost); a.retry != 0 {
 			return false
 		}
 	}
@@ -110,7 +128,7 @@ func (c *call) chargeAll(p *pair, cost int64) {
 	}
 	for i := range p.asks {
 		if a := &p.asks[i]; a.Limit.Rate > 0 {
-			c.charge(p, a, cost)
+			c.charge(a, cost)
 		}
 	}
 }
@@ -159,7 +177,7 @@ func (c *call) grant(p *pair) {
 			l := *a.Limit
 			l.Ban = 0 // requests that are taken away begin no ban
 			a.Limit = &l
-			c.charge(p, a, -p.N)
+			c.charge(a, -p.N)
 		}
 	}
 }

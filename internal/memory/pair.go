@@ -9,25 +9,25 @@ import (
 // A call is the work on all ops of one Do, while the locks of their shards are held.
 type call struct {
 	store   *Store
-	pairs   []pair // of the ops that change something
+	pairs   []pair // one for each op
 	asks    []ask  // of all pairs
 	shards  uint64 // that are locked
 	now     int64
 	offset  int64 // of the wall clock
 	sweeps  int   // shards that were swept for room
-	settles bool  // some ops are not decided
-	dryRuns bool  // some of them are dry runs
-	overlap bool  // some asks are about one state, or about siblings
+	dryRuns bool  // some ops are dry runs
+	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge may need
 	rare    bool  // some pair has cells, or shares records
 }
 
 // A pair is the work on one op.
 type pair struct {
-	Op        // a copy: the store keeps no pointer to an op, so that its caller has it on the stack
-	op    int // its index
+	Op    // a copy: the store keeps no pointer to an op, so that its caller has it on the stack
 	shard *shard
 	asks  []ask // for its limits
+	fits  bool  // all of them admit it
+	held  bool  // its cost is held
 
 	// What the pair remembers whatever its limits are.
 	record *record          // with its cells; nil if it has none
@@ -40,6 +40,7 @@ type pair struct {
 // An ask is one limit of an op.
 type ask struct {
 	algorithm.State
+	pair  *pair
 	id    uint64 // of the records that have the state, or will have it: the pair's, or shared ones
 	asked int64  // the cost of all asks that are decided as one
 	retry int64
@@ -65,35 +66,33 @@ func (r *room) grown(pairs, asks int) *room {
 	return larger
 }
 
-// open finds the states of all ops that change something, and charges what holds have become by now. The caller holds
-// the shards. Calls that lock a shard first use its room.
-func (c *call) open(s *Store, ops []Op, pairs, limits int) {
-	c.store = s
+// open finds the states of all ops, which have so many limits together, and charges what holds have become by now. The caller
+// holds the shards. Calls that lock a shard first use its room.
+func (c *call) open(ops []Op, limits int) {
+	s := c.store
 	room := &s.shards[bits.TrailingZeros64(c.shards)%shards].room
-	if pairs > len(room.pairs) || limits > len(room.asks) {
-		room = room.grown(pairs, limits)
+	if len(ops) > len(room.pairs) || limits > len(room.asks) {
+		room = room.grown(len(ops), limits)
 	}
-	c.pairs, c.asks = room.pairs[:pairs], room.asks[:limits]
+	c.pairs, c.asks = room.pairs[:len(ops)], room.asks[:limits]
 	c.now, c.offset = s.clock.read(), s.clock.offset()
-	asks, n := c.asks, 0
-	for i := range ops {
-		o := &ops[i]
-		if !o.changes() {
-			continue
-		}
-		p := &c.pairs[n]
-		n++
-		p.Op, p.op, p.shard = *o, i, s.shard(o.Pair)
-		p.asks, asks = asks[:len(o.Limits)], asks[len(o.Limits):]
-		c.settles, c.dryRuns = c.settles || !o.decides(), c.dryRuns || o.DryRun
+	n := 0
+	for i := range c.pairs {
+		p := &c.pairs[i]
+		p.Op, p.fits, p.held = ops[i], true, false
+		p.shard = s.shard(p.Pair)
+		p.asks = c.asks[n : n+len(p.Limits)]
+		n += len(p.Limits)
+		c.dryRuns, c.lacks = c.dryRuns || p.DryRun, c.lacks || p.Kind == Hold
 		for j := range p.asks {
 			a := &p.asks[j]
-			a.Limit, a.Logs, a.Now, a.Offset = &o.Limits[j], &p.shard.logs, c.now, c.offset
-			a.wait, a.added = 0, false
-			a.asked = a.costOf(p)
+			a.Limit, a.Logs, a.pair = &p.Limits[j], &p.shard.logs, p
+			a.Now, a.Offset = c.now, c.offset
+			a.asked, a.wait, a.added = a.cost(), 0, false
 		}
+		c.find(p)
 	}
-	if c.findAll(); c.rare && c.endHolds() {
+	if c.rare && c.endHolds() {
 		c.findAll()
 	}
 }
@@ -108,24 +107,28 @@ func (c *call) endHolds() (ended bool) {
 	return ended
 }
 
-// close clears pointers, so that the room keeps neither ops nor an old table in memory after the table has grown.
-func (c *call) close() {
+// close tells the caller which holds were renewed. It clears pointers, so that the room keeps neither ops nor an old table in
+// memory after the table has grown.
+func (c *call) close(ops []Op) {
 	for i := range c.asks {
 		a := &c.asks[i]
-		a.Stored, a.Run, a.Cells = nil, nil, nil
+		a.Limit, a.Stored, a.Run, a.Cells = nil, nil, nil, nil
 	}
 	for i := range c.pairs {
 		p := &c.pairs[i]
-		p.Limits, p.record, p.cells = nil, nil, nil
+		if ops[i].At = p.At; c.rare {
+			p.record, p.cells = nil, nil
+		}
+		p.Limits = nil
 	}
 }
 
-// costOf returns the cost of a alone, an ask of p: a limit in flight counts requests.
-func (a *ask) costOf(p *pair) int64 {
+// cost returns the cost of a alone: a limit in flight counts requests.
+func (a *ask) cost() int64 {
 	if a.Limit.Row.Counts {
 		return 1
 	}
-	return p.Cost
+	return a.pair.Cost
 }
 
 // findAll finds the records of all pairs. It finds them again after records were added, which may have moved others.
@@ -135,45 +138,39 @@ func (c *call) findAll() {
 	}
 }
 
-// find finds the records of p. All states of siblings are the pair's own, or all are shared.
+// find finds the records of p. All states of siblings are the pair's own, or all are shared. The state of a limit in flight
+// is the record of the cells.
 func (c *call) find(p *pair) {
 	own, shared := p.shard.of(p.Pair.id), []record(nil)
 	if p.shard.shared > 0 {
 		shared = p.shard.of(p.Pair.shared)
-	}
-	p.record, p.cells = nil, nil
-	if len(own) > 0 {
-		p.note(own)
-	} else {
-		p.note(shared)
-	}
-	if p.record != nil || len(shared) > 0 {
 		c.rare = true
 	}
-	if p.record != nil {
-		p.load(c.now)
+	if len(own) > 0 {
+		c.note(p, own)
+	} else {
+		c.note(p, shared)
 	}
-	c.lacks = c.lacks || p.Kind == Hold
 	for i := range p.asks {
 		a := &p.asks[i]
 		a.id, a.Cells = p.Pair.id, p.cells
-		if a.Limit.Row.Counts {
-			if p.record != nil {
-				a.id = p.record.Pair
-			}
-		} else {
-			if !a.pick(own) && a.pick(shared) {
-				a.id = p.Pair.shared
-			}
-			c.lacks = c.lacks || a.Stored == nil || a.id != p.Pair.id || a.Limit.Ban > 0
+		if !a.Pick(own) && a.Pick(shared) {
+			a.id = p.Pair.shared
+		}
+		if a.Stored == nil || a.id != p.Pair.id || a.Limit.Ban > 0 {
+			c.lacks = true
 		}
 	}
 }
 
-// note notes the record with the cells of a pair, which comes first.
-func (p *pair) note(run []record) {
+// note notes the record with the cells of a pair, which comes first. Nothing was noted before, unless c is rare.
+func (c *call) note(p *pair, run []record) {
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind {
 		p.record, p.cells = &run[0], p.shard.cells.At(run[0].Extra)
+		p.load(c.now)
+		c.rare = true
+	} else if c.rare {
+		p.record, p.cells = nil, nil
 	}
 }
 
@@ -183,62 +180,33 @@ func (p *pair) load(now int64) {
 	p.banned = max(0, p.cells.Banned()-now)
 }
 
-// pick picks the state of a, and those of siblings, from the records of a pair. It reports whether there are any.
-func (a *ask) pick(run []record) bool {
-	a.Stored, a.Run = nil, nil
-	for i := range run {
-		r := &run[i]
-		if !r.Is(a.Limit.Kind) {
-			continue
-		}
-		if a.Run == nil {
-			a.Run = run[i : i+1]
-		} else {
-			a.Run = run
-		}
-		if r.Sibling == a.Limit.Sibling {
-			a.Stored = r
-		}
-	}
-	return a.Run != nil
-}
-
-// do decides the ops that are decided, and does the others one after the other.
-func (c *call) do(answers []Answer) error {
-	for i := 0; c.settles && i < len(c.pairs); i++ {
-		if p := &c.pairs[i]; p.Kind == Grant && !p.hasRoom() {
-			return ErrFull
-		}
-	}
-	if len(answers) > 0 {
-		c.take()
-		c.report(answers)
-	}
-	for i := 0; c.settles && i < len(c.pairs); i++ {
-		if p := &c.pairs[i]; !p.decides() {
-			c.find(p) // earlier ops may have added records
-			c.settle(p)
-		}
-	}
-	return nil
-}
-
 // take decides all claims, charges none unless every enforced one is admitted, and then charges the dry runs that fit as well.
-func (c *call) take() {
+func (c *call) take(answers []Answer) {
 	if len(c.pairs) > 1 {
 		c.sumUp()
 	}
-	for i := range c.asks {
-		if a := &c.asks[i]; c.dryRuns { // states of a clock that has gone back are mended in the order of the ops
-			a.Limit.Row.Open(&a.State, a.asked)
-		}
+	if c.dryRuns { // states of a clock that has gone back are mended in the order of the ops
+		c.openAll()
 	}
-	admitted := c.decide(false) && c.commit(false)
+	admitted := c.decide(false) && c.placeAll(false)
+	c.finish(false, admitted, answers)
 	if c.dryRuns {
 		c.decide(true)
-		if admitted {
-			c.commit(true)
+		c.finish(true, admitted && c.placeAll(true), answers)
+	}
+	if c.overlap { // what was reported first has changed since
+		c.openAll()
+		for i := range answers {
+			c.asks[i].report(&answers[i])
 		}
+	}
+}
+
+// openAll opens all states.
+func (c *call) openAll() {
+	for i := range c.asks {
+		a := &c.asks[i]
+		a.Limit.Row.Open(&a.State, a.asked)
 	}
 }
 
@@ -247,23 +215,18 @@ func (c *call) take() {
 func (c *call) sumUp() (changed bool) {
 	for i := range c.pairs {
 		p := &c.pairs[i]
-		if !p.decides() || !c.overlap && !c.mayOverlap(p) { // all sums are single costs
+		if !c.mayOverlap(p) { // all sums are single costs
 			continue
 		}
+		c.overlap = true
 		for j := range p.asks {
 			a := &p.asks[j]
-			asked := a.costOf(p)
-			for k := range c.pairs {
-				q := &c.pairs[k]
-				for l := range q.asks {
-					b := &q.asks[l]
-					if p == q || !q.decides() || a.Limit.Kind != b.Limit.Kind || a.id != b.id {
-						continue
-					}
-					c.overlap = true
-					if p.DryRun == q.DryRun && p.Kind != Peek && q.Kind != Peek {
-						asked = min(asked+b.costOf(q), algorithm.MaxExact)
-					}
+			asked := a.cost()
+			for k := range c.asks {
+				b := &c.asks[k]
+				q := b.pair
+				if p != q && p.DryRun == q.DryRun && p.Kind != Peek && q.Kind != Peek && a.Limit.Kind == b.Limit.Kind && a.id == b.id {
+					asked = min(asked+b.cost(), algorithm.MaxExact)
 				}
 			}
 			changed = changed || asked != a.asked
@@ -286,57 +249,58 @@ func (c *call) mayOverlap(p *pair) bool {
 // decide decides the dry runs or the others, and reports whether all are admitted.
 func (c *call) decide(dryRun bool) bool {
 	admitted := true
-	for i := range c.pairs {
-		p := &c.pairs[i]
-		if p.DryRun != dryRun || !p.decides() {
+	for i := range c.asks {
+		a := &c.asks[i]
+		p := a.pair
+		if p.DryRun != dryRun {
 			continue
 		}
-		for j := range p.asks {
-			a := &p.asks[j]
-			a.decide(p, a.asked)
-			if a.wait = 0; a.retry > 0 && p.MaxWait > 0 {
-				a.book(p)
-			}
-			admitted = admitted && a.retry == 0
+		a.wait = 0
+		if a.decide(a.asked); a.retry != 0 && !a.book() {
+			admitted, p.fits = false, false
 		}
 	}
 	return admitted
 }
 
-// decide sets how long it takes until the limit admits cost, whatever the pair of p holds and while it is banned.
-func (a *ask) decide(p *pair, cost int64) {
+// decide sets how long it takes until the limit admits cost, whatever the pair holds and while it is banned.
+func (a *ask) decide(cost int64) {
 	a.retry = a.Limit.Row.Open(&a.State, cost)
-	if p.cells == nil || a.retry == algorithm.Never {
+	if a.Cells == nil || a.retry == algorithm.Never {
 		return
 	}
-	if held := a.held(p); held > 0 && a.retry == 0 && a.Limit.Row.Report(&a.State).Remaining < cost+held {
+	if held := a.held(); held > 0 && a.retry == 0 && a.Limit.Row.Report(&a.State).Remaining < cost+held {
 		a.retry = algorithm.HoldHint
 	}
-	a.retry = max(a.retry, p.banned)
+	a.retry = max(a.retry, a.pair.banned)
 }
 
 // held returns what requests in flight hold of the limit.
-func (a *ask) held(p *pair) int64 {
+func (a *ask) held() int64 {
 	switch {
-	case p.cells == nil:
+	case a.Cells == nil:
 		return 0
 	case a.Limit.Row.Counts:
-		return p.count
+		return a.pair.count
 	}
-	return p.cost
+	return a.pair.cost
 }
 
 // book books a turn for a request that does not fit now, if the turn comes soon enough. Otherwise it sets retry to the
 // time after which the same request would get a turn. No request waits for the holds of others, because nobody knows
 // when they end.
-func (a *ask) book(p *pair) {
-	switch {
-	case a.held(p) > 0:
-	case a.retry > p.MaxWait:
-		a.retry -= p.MaxWait
-	case a.CanBook(a.asked, p.ban()):
+func (a *ask) book() (booked bool) {
+	switch most := a.pair.MaxWait; {
+	case most == 0 || a.retry == algorithm.Never || a.held() > 0:
+		return false
+	case a.retry > most:
+		a.retry -= most
+		return false
+	}
+	if booked = a.CanBook(a.asked, a.pair.ban()); booked {
 		a.retry, a.wait = 0, a.retry
 	}
+	return booked
 }
 
 // ban returns how long the pair is banned, in microseconds.
@@ -347,50 +311,39 @@ func (p *pair) ban() int64 {
 	return p.banned
 }
 
-// commit charges the dry runs or the others, or holds their cost: those that all their limits admit. It reports false, and has
-// charged nothing, if there is no room for the states of all that must be charged together.
-func (c *call) commit(dryRun bool) bool {
-	if c.lacks && c.placeAll(dryRun) {
-		if c.findAll(); len(c.pairs) > 1 && c.sumUp() && !c.decide(dryRun) && !dryRun {
-			return false
-		}
-	}
-	for i := range c.pairs {
-		p := &c.pairs[i]
-		if !p.charges(dryRun) {
+// finish charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets their answers.
+func (c *call) finish(dryRun, admitted bool, answers []Answer) {
+	for i := range answers {
+		a := &c.asks[i]
+		p := a.pair
+		if p.DryRun != dryRun {
 			continue
 		}
-		if c.overlap && c.place(p) { // the siblings of one call may be too many
-			c.findAll()
+		if admitted && p.fits {
+			c.commit(a)
 		}
-		switch p.Kind {
-		case Hold:
-			p.cells.Hold(c.now, p.Cost, 1, p.Limits)
-			c.changed(p)
-		default:
-			for j := range p.asks {
-				c.charge(p, &p.asks[j], p.Cost)
-			}
-		}
+		a.report(&answers[i])
 	}
-	return true
 }
 
-// charges reports whether p is one of the dry runs or of the others, asks for a charge, and all its limits admit it.
-func (p *pair) charges(dryRun bool) bool {
-	if p.DryRun != dryRun || p.Kind != Take && p.Kind != Hold {
-		return false
+// commit charges a, or holds its cost.
+func (c *call) commit(a *ask) {
+	p := a.pair
+	if c.overlap && p.Kind != Peek && c.place(p) { // the siblings of one call may be too many
+		c.findAll()
 	}
-	for i := range p.asks {
-		if p.asks[i].retry != 0 {
-			return false
-		}
+	switch {
+	case p.Kind == Take:
+		c.charge(a, p.Cost)
+	case p.Kind == Hold && !p.held:
+		p.held = true
+		p.cells.Hold(c.now, p.Cost, 1, p.Limits)
+		c.changed(p)
 	}
-	return true
 }
 
-// charge adds cost to the state of a, an ask of p.
-func (c *call) charge(p *pair, a *ask, cost int64) {
+// charge adds cost to the state of a.
+func (c *call) charge(a *ask, cost int64) {
 	row := a.Limit.Row
 	if c.overlap { // another ask may have changed the state
 		behind := a.Behind
@@ -398,12 +351,12 @@ func (c *call) charge(p *pair, a *ask, cost int64) {
 		a.Behind = behind
 	}
 	if a.wait > 0 {
-		row.Book(&a.State, cost, p.ban())
+		row.Book(&a.State, cost, a.pair.ban())
 	} else {
 		row.Charge(&a.State, cost)
 	}
 	if a.added {
-		p.shard.endsAt(row.Ends(a.Stored))
+		a.pair.shard.endsAt(row.Ends(a.Stored))
 	}
 }
 
@@ -417,26 +370,11 @@ func (c *call) changed(p *pair) {
 	}
 }
 
-// report sets answers.
-func (c *call) report(answers []Answer) {
-	n := 0
-	for i := range c.pairs {
-		p := &c.pairs[i]
-		if !p.decides() {
-			continue
-		}
-		for j := range p.asks {
-			a, answer := &p.asks[j], &answers[n]
-			n++
-			row := a.Limit.Row
-			if c.overlap { // another ask may have changed the state
-				row.Open(&a.State, a.asked)
-			}
-			u := row.Report(&a.State)
-			if p.cells != nil {
-				u = u.Less(a.held(p), p.banned)
-			}
-			answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, u
-		}
+// report sets the answer to a.
+func (a *ask) report(answer *Answer) {
+	u := a.Limit.Row.Report(&a.State)
+	if a.Cells != nil {
+		u = u.Less(a.held(), a.pair.banned)
 	}
+	answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, u
 }

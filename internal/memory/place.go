@@ -2,14 +2,28 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// placeAll places the dry runs or the others that are charged. See place.
-func (c *call) placeAll(dryRun bool) (placed bool) {
+// placeAll places the dry runs or the others that are charged. It reports whether they are still admitted: pairs may have to share
+// records now.
+func (c *call) placeAll(dryRun bool) bool {
+	if !c.lacks {
+		return true
+	}
+	placed := false
 	for i := range c.pairs {
-		if p := &c.pairs[i]; p.charges(dryRun) {
+		if p := &c.pairs[i]; p.fits && p.DryRun == dryRun && p.Kind != Peek {
 			placed = c.place(p) || placed
 		}
 	}
-	return placed
+	if !placed {
+		return true
+	}
+	if c.findAll(); len(c.pairs) == 1 || !c.sumUp() {
+		return true
+	}
+	for i := range c.pairs {
+		c.pairs[i].fits = true
+	}
+	return c.decide(dryRun) || dryRun
 }
 
 // place gives p the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
@@ -20,7 +34,7 @@ func (c *call) place(p *pair) (placed bool) {
 		placed = true
 	}
 	for i := range p.asks {
-		if a := &p.asks[i]; (a.Stored == nil || a.id != p.Pair.id) && p.needsState(a) {
+		if a := &p.asks[i]; (a.Stored == nil || a.id != p.Pair.id) && a.isCharged() {
 			a.added = c.placeOne(p, a.Limit.Kind, a.Limit.Sibling) || a.added
 			placed = true
 		}
@@ -39,9 +53,9 @@ func (p *pair) needsCells() bool {
 	return p.Kind == Hold || p.Kind == Ban
 }
 
-// needsState reports whether p charges a. A rate of 0 needs no state.
-func (p *pair) needsState(a *ask) bool {
-	if p.Kind == Hold || p.Kind == Grant && (p.N > 0 || a.Limit.Row.Book == nil) {
+// isCharged reports whether its op charges a. A rate of 0 needs no state.
+func (a *ask) isCharged() bool {
+	if p := a.pair; p.Kind == Hold || p.Kind == Grant && (p.N > 0 || a.Limit.Row.Book == nil) {
 		return false
 	}
 	return a.Limit.IsCharged()

@@ -37,11 +37,10 @@ func (s *shard) endsAt(at int64) {
 
 // noteEnds records when the states that a has changed are idle.
 func (s *shard) noteEnds(a *ask) {
-	if a.Stored != nil {
-		s.endsAt(a.Stored.Ends())
-	}
 	for i := range a.Run {
-		s.endsAt(a.Run[i].Ends())
+		if r := &a.Run[i]; r.Is(a.Limit.Kind) {
+			s.endsAt(r.Ends())
+		}
 	}
 }
 
@@ -122,12 +121,12 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 // with others, that is charged.
 func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int64) {
 	a := ask{State: *state}
-	if own := s.of(id); !a.pick(own) && (a.pick(s.of(shared)) || len(own) >= maxStates) {
+	if own := s.of(id); !a.Pick(own) && (a.Pick(s.of(shared)) || len(own) >= maxStates) {
 		id = shared
 	}
 	if a.Stored == nil {
 		s.ensure(id, a.Limit.Kind, a.Limit.Sibling, a.Now, shared)
-		a.pick(s.of(id))
+		a.Pick(s.of(id))
 	}
 	a.Limit.Row.Open(&a.State, cost)
 	a.Limit.Row.Charge(&a.State, cost)

@@ -92,10 +92,6 @@ const (
 // decides reports whether o is decided.
 func (o *Op) decides() bool { return o.Kind <= Hold }
 
-// changes reports whether o asks anything. If not, its pair stays as it is and ends no holds, like in the Redis store, which
-// does not call the server then.
-func (o *Op) changes() bool { return o.Kind != Adjust || o.N != o.Cost }
-
 // NoInstant is the At of an Op whose Take another store has decided.
 const NoInstant = -1 << 63
 
@@ -110,28 +106,27 @@ type Answer struct {
 }
 
 // Do does all ops at one instant, which it returns. Takes, peeks and holds are decided together: if one that is not a dry
-// run is denied, none is charged. They come first in ops, and get one answer for each of their limits, in order. If Do
-// returns ErrFull, it has done nothing.
+// run is denied, none is charged. Each of their limits gets an answer, in order. No other ops may be among them: those are
+// done one after the other. If Do returns ErrFull, it has done nothing.
 func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
-	var c call
-	pairs, limits := 0, 0
-	for i := range ops {
-		if o := &ops[i]; o.changes() {
-			c.shards |= o.Pair.shardBit()
-			pairs, limits = pairs+1, limits+len(o.Limits)
-		}
-	}
-	if pairs == 0 {
+	if len(ops) == 0 {
 		return NoInstant, nil
 	}
-	s.lock(c.shards)
-	defer s.unlock(c.shards)
-	c.open(s, ops, pairs, limits)
-	err = c.do(answers)
-	for i := 0; c.settles && i < len(c.pairs); i++ {
-		ops[c.pairs[i].op].At = c.pairs[i].At
+	locked, limits := uint64(0), 0
+	for i := range ops {
+		locked |= ops[i].Pair.shardBit()
+		limits += len(ops[i].Limits)
 	}
-	c.close()
+	s.lock(locked)
+	defer s.unlock(locked)
+	c := call{store: s, shards: locked}
+	c.open(ops, limits)
+	if ops[0].decides() {
+		c.take(answers)
+	} else {
+		err = c.settleAll()
+	}
+	c.close(ops)
 	return c.now, err
 }
 
