@@ -89,8 +89,12 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		o.Kind, o.DryRun, o.MaxWait = kindOf(c.Peek, c.Hold), c.DryRun, c.MaxWait.Microseconds()
 		limits += len(compiled)
 	}
-	var answerRoom [8]memory.Answer
-	answers := slices.Grow(answerRoom[:0], limits)[:limits]
+	var one [1]memory.Answer
+	answers := one[:]
+	if limits != 1 { // a larger room takes time to clear
+		var room [8]memory.Answer
+		answers = slices.Grow(room[:0], limits)[:limits]
+	}
 	at, _ := m.store.Do(ops, answers) // only grants fail
 	now := m.store.Time(at)
 	for i := range claims {
@@ -133,13 +137,17 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 		limits += len(o.Limits)
 		n++
 	}
-	var answerRoom [8]memory.Answer
-	answers := slices.Grow(answerRoom[:0], limits)[:limits]
+	var one [1]memory.Answer
+	answers := one[:]
+	if limits != 1 { // a larger room takes time to clear
+		var room [8]memory.Answer
+		answers = slices.Grow(room[:0], limits)[:limits]
+	}
 	instant, _ := m.store.Do(ops[:n], answers) // only grants fail
-	at := m.store.Time(instant)
-	if c.decided = c.single && limits == 1 && c.answer.pack(&answers[0], at); c.decided {
+	if c.decided = c.single && limits == 1 && !m.store.ClockWasSet() && c.answer.pack(&answers[0], instant); c.decided {
 		return
 	}
+	at := m.store.Time(instant)
 	results := make([]Result, limits)
 	n = 0
 	for i := range claims {

@@ -55,8 +55,8 @@ const waitsForever = math.MinInt64
 func (p *answer) allowed() bool { return p.wait >= 0 }
 
 // pack sets p to what a store has answered at an instant. It reports false if p has no room for that.
-func (p *answer) pack(a *memory.Answer, at time.Time) bool {
-	switch p.at, p.wait = at.UnixMicro(), a.Wait; a.Retry {
+func (p *answer) pack(a *memory.Answer, at int64) bool {
+	switch p.at, p.wait = at, a.Wait; a.Retry {
 	case 0:
 	case algorithm.Never:
 		p.wait = waitsForever
@@ -64,7 +64,7 @@ func (p *answer) pack(a *memory.Answer, at time.Time) bool {
 		p.wait = -a.Retry
 	}
 	p.remaining, p.refill, p.reset = a.Usage.Remaining, a.Usage.Refill, a.Usage.Reset
-	return a.Usage.Granted == 0 && a.Usage.Over == 0 && at == time.UnixMicro(p.at) //nolint:staticcheck // a monotonic reading matters
+	return a.Usage.Granted == 0 && a.Usage.Over == 0
 }
 
 // packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.
@@ -78,7 +78,7 @@ func (p *answer) packResult(r *Result, a *asked) bool {
 	}
 	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
 	var back Result
-	if !p.pack(&own, r.At) {
+	if !p.pack(&own, r.At.UnixMicro()) {
 		return false
 	}
 	p.unpack(&back, a)

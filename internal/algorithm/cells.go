@@ -58,6 +58,9 @@ func (c Cells) find(x *Cell) int {
 
 // chargeAlike reports whether a hold that ends is charged alike to the limits a and b.
 func chargeAlike(a, b []Limit) bool {
+	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] { // nearly always
+		return true
+	}
 	for {
 		for len(a) > 0 && !a[0].IsCharged() {
 			a = a[1:]
@@ -68,7 +71,7 @@ func chargeAlike(a, b []Limit) bool {
 		if len(a) == 0 || len(b) == 0 {
 			return len(a) == len(b)
 		}
-		if x, y := &a[0], &b[0]; x != y && (x.Kind != y.Kind || x.Rate != y.Rate || x.Capacity != y.Capacity || x.Width != y.Width || x.Ban != y.Ban) {
+		if x, y := &a[0], &b[0]; x.Kind != y.Kind || x.Rate != y.Rate || x.Capacity != y.Capacity || x.Width != y.Width || x.Ban != y.Ban {
 			return false
 		}
 		a, b = a[1:], b[1:]
@@ -105,28 +108,34 @@ func (c *Cells) Hold(now, cost, count int64, limits []Limit) {
 	c.add(Cell{Kind: Hold, Ends: EndOf(now), N: cost, Count: count, Limits: limits})
 }
 
-// Held returns what c holds: the cost of all requests, and how many they are.
-func (c Cells) Held() (cost, count int64) {
+// Sum returns what c holds, the cost of all requests and how many they are, and until when the pair is banned, or 0.
+func (c Cells) Sum() (cost, count, banned int64) {
 	for i := range c {
-		if x := &c[i]; x.Kind == Hold {
+		switch x := &c[i]; x.Kind {
+		case Hold:
 			cost, count = min(cost+x.N, MaxExact), count+x.Count
+		case Ban:
+			banned = x.Ends
 		}
 	}
-	return cost, count
+	return cost, count, banned
 }
 
 // Release removes the hold of a request with these limits that was made at an instant, and returns how much of its cost
 // was held. It reports false if the hold has ended. If the instant is later than all holds, because the clock has gone
 // back, Release removes the hold from the latest of them.
 func (c *Cells) Release(at, cost int64, limits []Limit) (released int64, ok bool) {
-	ends := int64(math.MinInt64)
-	for i := range *c {
-		if x := &(*c)[i]; x.Kind == Hold && chargeAlike(x.Limits, limits) {
-			ends = x.Ends
+	ends, i, later := EndOf(at), -1, false
+	for j := range *c {
+		switch x := &(*c)[j]; {
+		case x.Kind != Hold || !chargeAlike(x.Limits, limits):
+		case x.Ends <= ends:
+			i = j
+		default:
+			later = true
 		}
 	}
-	i := c.find(&Cell{Kind: Hold, Ends: min(ends, EndOf(at)), Limits: limits})
-	if i < 0 {
+	if i < 0 || later && (*c)[i].Ends < ends {
 		return 0, false
 	}
 	x := &(*c)[i]
@@ -229,14 +238,6 @@ func (c *Cells) raise(r *Record, n int64) {
 
 // Ban bans the pair until an instant. A longer ban stays.
 func (c *Cells) Ban(ends int64) { c.add(Cell{Kind: Ban, Ends: min(ends, MaxExact)}) }
-
-// Banned returns until when the pair is banned, or 0.
-func (c Cells) Banned() int64 {
-	if i := c.find(&Cell{Kind: Ban}); i >= 0 {
-		return c[i].Ends
-	}
-	return 0
-}
 
 // Forget forgets all but holds at now. Charges made by now, which no longer count from the instant ends on, are not given
 // back.

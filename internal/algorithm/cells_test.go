@@ -20,7 +20,7 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 		if c.Ends() != end || EndOf(base+into) != end || c.IsDue(end-1) || len(c.Drop(end-1)) > 0 {
 			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
 		}
-		if cost, count := c.Held(); cost != 5 || count != 1 {
+		if cost, count, _ := c.Sum(); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}
 		if !c.IsDue(end) {
@@ -118,20 +118,26 @@ func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(6_000_000, 5, 1, nil)
-	if cost, count := c.Held(); cost != MaxExact || count != 3 {
+	if cost, count, _ := c.Sum(); cost != MaxExact || count != 3 {
 		t.Errorf("%d held by %d", cost, count)
 	}
 }
 
+// banned returns until when the pair with c is banned.
+func banned(c Cells) int64 {
+	_, _, ends := c.Sum()
+	return ends
+}
+
 func TestLongestBanStays(t *testing.T) {
 	var c Cells
-	if c.Banned() != 0 {
+	if banned(c) != 0 {
 		t.Error("banned without a ban")
 	}
 	for _, ends := range []int64{5, 9, 7} {
 		c.Ban(ends)
 	}
-	if c.Drop(9); c.Banned() != 9 || len(c) != 1 {
+	if c.Drop(9); banned(c) != 9 || len(c) != 1 {
 		t.Errorf("%+v, want a ban until 9, which is not forgotten in case the clock goes back", c)
 	}
 }
@@ -142,7 +148,7 @@ func TestResetForgetsAllButHolds(t *testing.T) {
 	c.Grant(windows[0].Kind, 500, 5)
 	c.Hold(0, 3, 1, windows)
 	c.Forget(100, 900)
-	if at, ends := c.Reset(); at != 101 || ends != 900 || c.Banned() != 0 || len(c) != 2 {
+	if at, ends := c.Reset(); at != 101 || ends != 900 || banned(c) != 0 || len(c) != 2 {
 		t.Errorf("%+v, reset at %d, which matters until %d", c, at, ends)
 	}
 	c.Forget(200, 300)

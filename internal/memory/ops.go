@@ -10,9 +10,10 @@ func (c *call) settleAll() error {
 		}
 	}
 	for i := range c.pairs {
-		p := &c.pairs[i]
-		c.find(p) // earlier ops may have added records
-		c.settle(p)
+		if i > 0 { // earlier ops may have added records
+			c.find(&c.pairs[i])
+		}
+		c.settle(&c.pairs[i])
 	}
 	return nil
 }

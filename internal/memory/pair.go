@@ -83,7 +83,7 @@ func (c *call) open(ops []Op, limits int) {
 		p.shard = s.shard(p.Pair)
 		p.asks = c.asks[n : n+len(p.Limits)]
 		n += len(p.Limits)
-		c.dryRuns, c.lacks = c.dryRuns || p.DryRun, c.lacks || p.Kind == Hold
+		c.dryRuns = c.dryRuns || p.DryRun
 		for j := range p.asks {
 			a := &p.asks[j]
 			a.Limit, a.Logs, a.pair = &p.Limits[j], &p.shard.logs, p
@@ -101,8 +101,12 @@ func (c *call) open(ops []Op, limits int) {
 func (c *call) endHolds() (ended bool) {
 	for i := range c.pairs {
 		p := &c.pairs[i]
-		ended = p.shard.endHolds(p.Pair.id, c.now, c.offset) || ended
-		ended = p.shard.endHolds(p.Pair.shared, c.now, c.offset) || ended
+		if p.cells != nil && p.cells.IsDue(c.now) {
+			ended = p.shard.endHolds(p.Pair.id, c.now, c.offset) || ended
+		}
+		if p.shard.shared > 0 {
+			ended = p.shard.endHolds(p.Pair.shared, c.now, c.offset) || ended
+		}
 	}
 	return ended
 }
@@ -151,6 +155,9 @@ func (c *call) find(p *pair) {
 	} else {
 		c.note(p, shared)
 	}
+	if p.Kind == Hold && (p.record == nil || p.record.Pair != p.Pair.id) {
+		c.lacks = true
+	}
 	for i := range p.asks {
 		a := &p.asks[i]
 		a.id, a.Cells = p.Pair.id, p.cells
@@ -176,8 +183,8 @@ func (c *call) note(p *pair, run []record) {
 
 // load loads what the pair holds and for how long it is banned.
 func (p *pair) load(now int64) {
-	p.cost, p.count = p.cells.Held()
-	p.banned = max(0, p.cells.Banned()-now)
+	cost, count, banned := p.cells.Sum()
+	p.cost, p.count, p.banned = cost, count, max(0, banned-now)
 }
 
 // take decides all claims, charges none unless every enforced one is admitted, and then charges the dry runs that fit as well.
@@ -188,11 +195,11 @@ func (c *call) take(answers []Answer) {
 	if c.dryRuns { // states of a clock that has gone back are mended in the order of the ops
 		c.openAll()
 	}
-	admitted := c.decide(false) && c.placeAll(false)
+	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
 	c.finish(false, admitted, answers)
 	if c.dryRuns {
 		c.decide(true)
-		c.finish(true, admitted && c.placeAll(true), answers)
+		c.finish(true, admitted && (!c.lacks || c.placeAll(true)), answers)
 	}
 	if c.overlap { // what was reported first has changed since
 		c.openAll()
@@ -319,26 +326,19 @@ func (c *call) finish(dryRun, admitted bool, answers []Answer) {
 		if p.DryRun != dryRun {
 			continue
 		}
-		if admitted && p.fits {
-			c.commit(a)
+		switch {
+		case !admitted || !p.fits:
+		case p.Kind == Take:
+			if c.overlap && c.place(p) { // the siblings of one call may be too many
+				c.findAll()
+			}
+			c.charge(a, p.Cost)
+		case p.Kind == Hold && !p.held:
+			p.held = true
+			p.cells.Hold(c.now, p.Cost, 1, p.Limits)
+			c.changed(p)
 		}
 		a.report(&answers[i])
-	}
-}
-
-// commit charges a, or holds its cost.
-func (c *call) commit(a *ask) {
-	p := a.pair
-	if c.overlap && p.Kind != Peek && c.place(p) { // the siblings of one call may be too many
-		c.findAll()
-	}
-	switch {
-	case p.Kind == Take:
-		c.charge(a, p.Cost)
-	case p.Kind == Hold && !p.held:
-		p.held = true
-		p.cells.Hold(c.now, p.Cost, 1, p.Limits)
-		c.changed(p)
 	}
 }
 

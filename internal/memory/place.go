@@ -5,9 +5,6 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 // placeAll places the dry runs or the others that are charged. It reports whether they are still admitted: pairs may have to share
 // records now.
 func (c *call) placeAll(dryRun bool) bool {
-	if !c.lacks {
-		return true
-	}
 	placed := false
 	for i := range c.pairs {
 		if p := &c.pairs[i]; p.fits && p.DryRun == dryRun && p.Kind != Peek {

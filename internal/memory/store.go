@@ -133,6 +133,9 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 // Time returns the wall time of an instant.
 func (s *Store) Time(now int64) time.Time { return s.clock.time(now) }
 
+// ClockWasSet reports whether the wall clock was set, so that Time returns more than the microseconds of an instant.
+func (s *Store) ClockWasSet() bool { return s.clock.wall.Load() != nil }
+
 // Instant returns the instant of a time that Time has returned.
 func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
 
