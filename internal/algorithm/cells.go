@@ -153,7 +153,7 @@ func (x *Cell) latest(now int64) int64 {
 	case x.Kind == Hold:
 		return EndOf(now)
 	case x.Kind == Grant && isSliding(x.Of):
-		return now + int64(x.Of>>4)
+		return now + int64(x.Of>>codeBits)
 	}
 	return x.Ends
 }

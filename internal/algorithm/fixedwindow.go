@@ -3,7 +3,8 @@ package algorithm
 import "math"
 
 // A Window is the state of a FixedWindow: a counter that starts at 0 in each window. Windows are multiples of the period
-// since the Unix epoch, or the windows of a calendar.
+// since the Unix epoch, or the windows of a calendar. A Record has Used as Level, Start as At, and the seconds of a calendar's
+// window as Extra.
 type Window struct{ Used, Start, End int64 }
 
 // window returns the window of l that an instant lies in; the wall clock is ahead of instants by offset.
@@ -53,7 +54,6 @@ func (r *Record) setWindow(w *Window) {
 
 // fixedWindow is the row of FixedWindow.
 var fixedWindow = Row{
-	Code: 4,
 	Open: func(s *State, cost int64) int64 {
 		var before Window
 		if s.Stored != nil {

@@ -2,17 +2,6 @@ package algorithm
 
 import "math/bits"
 
-// An Algorithm measures a rate. The numbers are the same as core.Algorithm's.
-type Algorithm uint8
-
-const (
-	TokenBucket Algorithm = iota
-	FixedWindow
-	SlidingWindow
-	SlidingLog
-	InFlight
-)
-
 // A Limit is a limit in the units of its algorithm. Compile computes the fields below Windows from the fields above.
 type Limit struct {
 	Algorithm Algorithm
@@ -40,20 +29,22 @@ type Limit struct {
 // Units are the microseconds of each tick.
 var Units = [...]int64{1, 1000, 1_000_000}
 
-// CellsKind is the kind of the record with the cells of a pair. The kind of a limit contains a period.
+// CellsKind is the kind of the record with the cells of a pair. The kind of a limit with states contains a period.
 const CellsKind = 0
 
 // Compile returns l with its computed fields. It reports false if there is no tick in which a full and a banned bucket
 // of l fit MaxExact.
 func Compile(l Limit) (Limit, bool) {
 	l.Row = &Table[l.Algorithm]
-	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | l.Row.Code
+	l.Kind = (uint64(l.Micros)|l.Calendar)<<codeBits | uint64(l.Algorithm)<<2
 	switch l.Algorithm {
 	case TokenBucket:
 		l.Sibling = uint32(l.Rate)
 		return l.withUnit()
 	case SlidingWindow:
 		l.Sibling = uint32(CeilDiv(l.Micros, l.Width))
+	case InFlight:
+		l.Kind = CellsKind // where its holds are
 	}
 	return l, true
 }

@@ -12,7 +12,8 @@ type Log struct {
 func (g *Log) Clone() Log { return Log{n: append([]int64(nil), g.n[g.head:]...), oldest: g.oldest} }
 
 // A ring is the state of a SlidingWindow. A request counts in the sub-bucket of its instant, in full until one period
-// after the end of that.
+// after the end of that. A Record has the sum of the counters as Level, the end of the newest sub-bucket that counts something as
+// At, the number of sub-buckets as Sibling, and the number of its Log as Extra.
 type ring struct {
 	*Record
 	*Log        // the counter of a sub-bucket is at its end / width
@@ -93,12 +94,8 @@ func (g *ring) moveTo(end int64) {
 	*g.at(end) += later
 }
 
-// slidingCode is the code of the first algorithm whose states have a Log.
-const slidingCode = 8
-
 // slidingWindow is the row of SlidingWindow. Every sibling counts every charge of the pair.
 var slidingWindow = Row{
-	Code: slidingCode,
 	Open: func(s *State, cost int64) int64 {
 		s.used = 0
 		for i := range s.Run {

@@ -1,14 +1,8 @@
 package algorithm
 
 // A Record is the state of one limit of a pair as the memory store keeps it: 40 bytes without a pointer. Only this package
-// knows the meaning of each field.
-//
-//	                Kind         Sibling      Level  At                         Extra
-//	bucket          Kind | tick  rate         level  instant                    At - Busy
-//	fixed window    Kind         -            used   start                      seconds of a calendar's window
-//	sliding window  Kind         sub-buckets  counted  end of the newest charged  number of its Log
-//	sliding log     Kind         -            counted  newest instant             number of its Log
-//	cells           CellsKind    -            -      when all have ended        number of its Cells
+// knows the meaning of each field; the file of each algorithm says it. A record of CellsKind has the cells of the pair: At is
+// when all have ended, Extra the number of its Cells.
 type Record struct {
 	Pair    uint64 // 0 in an unused record
 	Kind    uint64
@@ -19,21 +13,24 @@ type Record struct {
 }
 
 const (
-	codeBits = 1<<4 - 1 // of a Kind: Row.Code
-	tickBits = 3        // buckets keep their tick where other algorithms have the last bits of their code
+	codeBits = 5 // of a Kind, its last: four times the algorithm
+	tickBits = 3 // a mask: where buckets keep their tick
 )
 
 // Is reports whether r is a state of a limit of kind: perhaps the state of a sibling.
 func (r *Record) Is(kind uint64) bool { return (r.Kind^kind)&^tickBits == 0 }
 
-// row returns the algorithm of r, which is not CellsKind.
-func (r *Record) row() *Row { return &Table[r.Kind&codeBits>>2] }
+// algorithmOf returns the algorithm of a kind, which is not CellsKind.
+func algorithmOf(kind uint64) Algorithm { return Algorithm(kind % (1 << codeBits) >> 2) }
 
 // isSibling reports whether r is a state of the algorithm and period of l, but not l's own.
 func (r *Record) isSibling(l *Limit) bool { return r.Is(l.Kind) && r.Sibling != l.Sibling }
 
 // isSliding reports whether a kind is of sliding windows or logs.
-func isSliding(kind uint64) bool { return kind&codeBits >= slidingCode }
+func isSliding(kind uint64) bool {
+	a := algorithmOf(kind)
+	return a == SlidingWindow || a == SlidingLog
+}
 
 // HasLog reports whether Extra is the number of a Log.
 func (r *Record) HasLog() bool { return isSliding(r.Kind) && r.Extra != 0 }
@@ -43,35 +40,11 @@ func (r *Record) Ends() int64 {
 	if r.Kind == CellsKind {
 		return r.At
 	}
-	return r.row().Ends(r)
+	return Table[algorithmOf(r.Kind)].Ends(r)
 }
 
 // micros returns the period of the limit of r: a number from firstCalendar on for a calendar.
-func (r *Record) micros() int64 { return int64(r.Kind >> 4) }
-
-// A State is the state of one limit of one pair while a store decides. The store sets the fields up to Ended, and Open the
-// others.
-//
-// States of one algorithm and period are siblings: buckets of different rates, and sliding windows of different
-// sub-buckets. Each request counts in one or in all of them, and each of them may deny a request. Most pairs have no
-// siblings.
-type State struct {
-	Limit    *Limit   // of the request
-	Stored   *Record  // the state that is its own; nil if none is stored
-	Run      []Record // all records of the pair
-	Siblings int      // how many of them are siblings of Stored
-	Cells    *Cells   // of the pair; nil if it has none
-	Logs     *Slab[Log]
-	Now      int64
-	Offset   int64 // how far the wall clock is ahead of Now
-	Ended    bool  // Now is the end of a hold: states of later instants stay as they are
-
-	Bucket
-	Window
-	others int64 // of buckets: the level of the fullest sibling
-	Behind int64 // of buckets: how long the siblings make the request wait
-	used   int64 // of sliding limits
-}
+func (r *Record) micros() int64 { return int64(r.Kind >> codeBits) }
 
 // Pick sets Run to the records of a pair, and finds Stored and its siblings among them. It reports whether there are any.
 func (s *State) Pick(run []Record) bool {

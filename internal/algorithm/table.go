@@ -1,11 +1,19 @@
 package algorithm
 
+// An Algorithm measures a rate. The numbers are the same as core.Algorithm's.
+type Algorithm uint8
+
+const (
+	TokenBucket Algorithm = iota
+	FixedWindow
+	SlidingWindow
+	SlidingLog
+	InFlight
+)
+
 // A Row is one algorithm: the functions that a store applies to the state of a limit. The functions in Lua have the same
 // names. Open comes before Charge, Book and Report.
 type Row struct {
-	// Code tells the algorithms apart in a Kind: a multiple of 4 below 16.
-	Code uint64
-
 	// Counts says that the limit counts requests in flight, whatever their cost, and has no state.
 	Counts bool
 
@@ -42,6 +50,30 @@ const (
 	// NoTurn is the turn of a request that could not wait.
 	NoTurn = -1
 )
+
+// A State is the state of one limit of one pair while a store decides. The store sets the fields up to Ended, and Open the
+// others.
+//
+// States of one algorithm and period are siblings: buckets of different rates, and sliding windows of different
+// sub-buckets. Each request counts in one or in all of them, and each of them may deny a request. Most pairs have no
+// siblings.
+type State struct {
+	Limit    *Limit   // of the request
+	Stored   *Record  // the state that is its own; nil if none is stored
+	Run      []Record // all records of the pair
+	Siblings int      // how many of them are siblings of Stored
+	Cells    *Cells   // of the pair; nil if it has none
+	Logs     *Slab[Log]
+	Now      int64
+	Offset   int64 // how far the wall clock is ahead of Now
+	Ended    bool  // Now is the end of a hold: states of later instants stay as they are
+
+	Bucket
+	Window
+	others int64 // of buckets: the level of the fullest sibling
+	Behind int64 // of buckets: how long the siblings make the request wait
+	used   int64 // of sliding limits
+}
 
 // inFlight measures what its pair holds, which the pair counts.
 var inFlight = Row{

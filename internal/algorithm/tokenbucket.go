@@ -5,6 +5,8 @@ import "math/bits"
 // A Bucket is the state of a TokenBucket: its level rises by one period with each request and drains at the rate.
 // Counting in requests × period makes every rate a whole number, and a changed burst needs no conversion. Unlike the
 // "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
+//
+// A Record has the tick in its Kind, the rate as Sibling, and At - Busy as Extra. Raised is a cell.
 type Bucket struct {
 	Level  int64 // requests used × period, in ticks, at the instant At
 	At     int64
