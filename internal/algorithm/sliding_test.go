@@ -241,3 +241,31 @@ func TestNewWidthStartsFromTheFullest(t *testing.T) {
 		t.Errorf("%+v and %+v, want 6 in each", run[0], run[1])
 	}
 }
+
+// A wait begins at the oldest sub-bucket that counts something, so it walks no empty ones.
+func TestRingKnowsItsOldestCount(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	l := slidingLimit(1000, 1000, 100)
+	for range 200 {
+		s, now := slidingOf(l), int64(5000)
+		for range 40 {
+			now += random.Int64N(700) - 60
+			if s.Now = now; random.IntN(4) == 0 {
+				l.Row.Refund(s, now-random.Int64N(1200), NoTurn, 1+random.Int64N(3))
+			} else {
+				s.charge(now, 1+random.Int64N(3))
+			}
+			g, ok := s.ringOf(s.Stored)
+			if !ok || g.Level == 0 {
+				continue
+			}
+			sum := int64(0)
+			for end := g.oldest; end <= g.At; end += g.width {
+				sum += *g.at(end)
+			}
+			if span := g.At - g.oldest; *g.at(g.oldest) == 0 || *g.at(g.At) == 0 || sum != g.Level || span < 0 || span > l.Micros {
+				t.Fatalf("the oldest of %v ends at %d and counts %d; the newest ends at %d; %d of %d in between", g.n, g.oldest, *g.at(g.oldest), g.At, sum, g.Level)
+			}
+		}
+	}
+}
