@@ -27,7 +27,7 @@ type MemoryStore struct {
 	// or more. If no pair can be dropped, new pairs share a fixed set of counters, and requests of one pair count
 	// against the others. So a flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 32 more, and 8 for each of its sub-buckets, or 8
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 more, and 8 for each of its sub-buckets, or 8
 	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,000 if they began over a whole
 	// minute. A pair has room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int

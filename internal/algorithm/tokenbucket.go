@@ -192,21 +192,22 @@ func (s *State) fullest() Bucket {
 // chargeBucket begins the ban of the limit if at least one request was free in the bucket before the charge, and less than
 // one is free after it: when the ban is over, exactly one request fits.
 func chargeBucket(s *State, cost int64) {
-	l, begins := s.Limit, s.BeginsBan(cost)
-	s.Bucket = s.fullest().Charge(l, cost)
-	if begins {
+	l := s.Limit
+	begins := l.Ban > 0 && s.BeginsBan(cost)
+	if s.Bucket = s.fullest().Charge(l, cost); begins {
 		ticks := CeilDiv(l.Ban+max(0, s.Now-s.Bucket.At), l.Unit)
 		if level := addProduct(l.Full-l.Period, l.Rate, ticks); level > s.Level {
 			s.Raised, s.Level = s.Raised+level-s.Level, level
 		}
 	}
-	s.replace()
+	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
+		s.emptySiblings()
+	}
 }
 
-// replace stores what a charge has made of s. Siblings that are empty count no more, even if the clock goes back.
-func (s *State) replace() {
-	s.put(s.Stored, &s.Bucket)
-	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
+// emptySiblings empties siblings that are empty by now, so that they count no more, even if the clock goes back.
+func (s *State) emptySiblings() {
+	for i := range s.Run {
 		if r := &s.Run[i]; r.isSibling(s.Limit) && bucketEnds(r) <= s.Now {
 			r.Level = 0
 		}
@@ -272,7 +273,9 @@ func bookBucket(s *State, cost, ban int64) {
 	if s.Level > l.Full {
 		s.Level = addProduct(l.Full, l.Rate, CeilDiv(s.Level-l.Full, l.Rate))
 	}
-	s.replace()
+	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
+		s.emptySiblings()
+	}
 }
 
 // refundBucket takes from a bucket, opened or not, the part of a charge at an earlier instant that still counts. The

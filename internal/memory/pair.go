@@ -150,10 +150,11 @@ func (c *call) find(p *pair) {
 		shared = p.shard.of(p.Pair.shared)
 		c.rare = true
 	}
-	if len(own) > 0 {
-		c.note(p, own)
-	} else {
+	switch {
+	case len(own) == 0:
 		c.note(p, shared)
+	case own[0].Kind == algorithm.CellsKind || c.rare:
+		c.note(p, own)
 	}
 	if p.Kind == Hold && (p.record == nil || p.record.Pair != p.Pair.id) {
 		c.lacks = true
