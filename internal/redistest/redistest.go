@@ -41,8 +41,8 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 // KeepKeys are arguments of a server on which no key expires, for tests that drive the clock of a store. A server expires keys by real
-// time, which goes on while the clock of a bubble stands. On this server PEXPIRE runs HSTRLEN, which changes nothing.
-var KeepKeys = []string{"--rename-command", "PEXPIRE", "", "--rename-command", "HSTRLEN", "PEXPIRE"}
+// time, which goes on while the clock of a bubble stands. On this server PEXPIRE runs TOUCH, which changes nothing.
+var KeepKeys = []string{"--rename-command", "PEXPIRE", "", "--rename-command", "TOUCH", "PEXPIRE"}
 
 // binary returns the path of redis-server.
 func binary(t testing.TB) string {
