@@ -25,7 +25,7 @@
 //
 // # Keys
 //
-//	spillgate:6:{ip:203.0.113.9}:login
+//	spillgate:7:{ip:203.0.113.9}:login
 //
 // is the key of the rule login and that address: a hash with the states of all limits. The number is the version of the
 // format. In identities and rules, the store writes a byte as %XX if it is not printable ASCII, or is a percent sign, a

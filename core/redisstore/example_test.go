@@ -62,5 +62,5 @@ func ExampleNew_options() {
 		log.Fatal(err)
 	}
 	fmt.Println(s.Keys())
-	// Output: [shop:6:{*81bb82e188a5fe52e056341d25d57214}:login]
+	// Output: [shop:7:{*81bb82e188a5fe52e056341d25d57214}:login]
 }

@@ -28,8 +28,8 @@ func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 }
 
 // TestRemainingOfALeasedKey asks one request after the other: whatever decides them, one less remains each time. Only while
-// requests are being charged ahead the store says that these are missing. The last request may have to wait for what the bucket
-// keeps charged of returned requests, which is less than it drains in the meantime: the same time again for each of two portions.
+// requests are being charged ahead the store says that these are missing. A refund leaves charged what can have drained since the
+// loan, which is far less than one request here, and the last request may have to wait for that.
 func TestRemainingOfALeasedKey(t *testing.T) {
 	for _, lease := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
 		server := redistest.Start(t)
@@ -38,7 +38,7 @@ func TestRemainingOfALeasedKey(t *testing.T) {
 }
 
 func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
-	exact, begun := 0, time.Now()
+	near, begun := 0, time.Now()
 	for used := range 3000 {
 		time.Sleep(100 * time.Microsecond)
 		r := takeLeased(t, l, 1)
@@ -50,8 +50,8 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 		if r.Remaining > want+1 || r.Remaining < want-used-1 || !r.Allowed {
 			t.Fatalf("lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
 		}
-		if r.Remaining >= want {
-			exact++
+		if r.Remaining >= want-1 {
+			near++
 		}
 		if r.ResetAfter < r.RefillAfter || r.RefillAfter <= 0 || r.RefillAfter > 1201*time.Second {
 			t.Fatalf("lease %v: %+v", lease, r)
@@ -63,13 +63,13 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 	if decisions := l.StoreHealth().Leases.Decisions; decisions == 0 {
 		t.Errorf("lease %v: no decision came from it", lease)
 	}
-	if lease > time.Millisecond && exact < 1500 {
-		t.Errorf("lease %v: what remains was exact %d times of 3000", lease, exact)
+	if lease > time.Millisecond && near < 1500 {
+		t.Errorf("lease %v: what remains was right within one request %d times of 3000", lease, near)
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used
-// is there again. The limit refills nothing in the meantime.
+// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there
+// again, except for what can have drained between a loan and its refund. The limit drains one request in six minutes.
 func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := d.Results[0].Remaining, 10000-used; got != want {
-			t.Errorf("%d remain, want %d", got, want)
+		if got, want := d.Results[0].Remaining, 10000-used; got > want || got < want-1 {
+			t.Errorf("%d remain, want %d, or one less", got, want)
 		}
 		for _, l := range all {
 			if h := l.StoreHealth().Leases; h.Decisions == 0 || h.Returned == 0 {

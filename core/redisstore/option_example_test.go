@@ -29,14 +29,14 @@ func ExampleWithPrefix() {
 	fmt.Println(keysOf(redisstore.WithPrefix("shop")))
 	fmt.Println(keysOf(redisstore.WithPrefix("blog")))
 	// Output:
-	// [shop:6:{user:ann}:login]
-	// [blog:6:{user:ann}:login]
+	// [shop:7:{user:ann}:login]
+	// [blog:7:{user:ann}:login]
 }
 
 // The keys in Redis do not reveal names or addresses.
 func ExampleWithKeySecret() {
 	fmt.Println(keysOf(redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef"))))
-	// Output: [spillgate:6:{*81bb82e188a5fe52e056341d25d57214}:login]
+	// Output: [spillgate:7:{*81bb82e188a5fe52e056341d25d57214}:login]
 }
 
 // A process that decides for many clients remembers more denials.

@@ -55,8 +55,9 @@ var refundRows = []row{
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 3)
 			charged := s.charge(c)
-			s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it
+			s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it, or before it
 			s.reset(c.Rule, c.Key)
+			s.wait(ms)
 			s.take(claim(limit, limit, 4))
 			s.settle(charged...)
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))

@@ -31,7 +31,7 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 	for a := core.TokenBucket; a < core.InFlight; a++ {
 		for name, args := range spoil {
 			key := a.String() + "/" + strings.ReplaceAll(name, " ", "-")
-			at := "spillgate:6:{" + key + "}:closed"
+			at := "spillgate:7:{" + key + "}:closed"
 			command := append([]any{args[0], at}, args[1:]...)
 			t.Run(key, func(t *testing.T) {
 				t.Parallel()

@@ -95,9 +95,7 @@ func TestGivingBackABookingRepairsCorruptState(t *testing.T) {
 	s, server := frozen(t)
 	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}
 	at := take(t, s, c)[0].At
-	state := parseWords(server.HGet(pairKey, "s"))
-	state[5] = 0 // its rate
-	server.HSet(pairKey, "s", words(state...))
+	server.HSet(pairKey, "s", state(ends, kindOf(c.Limits[0]), siblingOf(c.Limits[0]), 1<<54))
 	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}); err != nil {
 		t.Fatal(err)
 	}

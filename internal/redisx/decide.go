@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/deadline"
 	"github.com/spillgate/spillgate/internal/lease"
 )
@@ -29,9 +30,10 @@ func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans [
 	if err != nil || len(r.asks) == 0 {
 		return dst, false, err
 	}
-	for i := range loans {
-		if loans[i].Unused.Count() > 0 {
-			r.lease(i, 0, loans[i].Unused)
+	for i := range loans { // a loan of a claim, and of its limits
+		if c := &claims[i]; loans[i].Unused.Count() > 0 {
+			limits, _ := compiled.Limits(c)
+			r.addUnused(s.layout, &lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Unused: loans[i].Unused})
 		}
 	}
 	sent := time.Now()
@@ -112,7 +114,11 @@ func (s *decider) doAll(ctx context.Context, jobs []job, peek bool) error {
 		j := &jobs[i]
 		j.prepare(peek)
 		j.usages = j.usages[:0]
-		j.err = s.queues.do(ctx, j)
+		if j.err = s.queues.do(ctx, j); j.err == nil {
+			for _, i := range j.settled { // unused requests of leases, which are returned once
+				j.request.ops[i].final = j.request.ops[i].cost
+			}
+		}
 	})
 	s.noteDenied(jobs, time.Now())
 	return firstError(jobs)
@@ -123,7 +129,7 @@ func (s *decider) noteDenied(jobs []job, now time.Time) {
 	for i := range jobs {
 		j := &jobs[i]
 		for n := range j.usages {
-			if a := &j.request.asks[j.asks[n]]; j.usages[n].retry != 0 && !a.dryRun {
+			if a := &j.request.asks[j.asks[n]]; j.usages[n].retry != 0 && !j.request.ops[a.op].dryRun {
 				s.denied.add(j.request.keys[a.key], now)
 			}
 		}
@@ -154,17 +160,17 @@ func (j *job) admitted() bool {
 		return false
 	}
 	for n, i := range j.asks {
-		if !j.request.asks[i].dryRun && j.usages[n].retry != 0 {
+		if !j.request.ops[j.request.asks[i].op].dryRun && j.usages[n].retry != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// fits reports whether all limits in j of a claim admit its cost.
-func (j *job) fits(claim int) bool {
+// fits reports whether all limits in j of an op admit its cost.
+func (j *job) fits(op int) bool {
 	for n, i := range j.asks {
-		if j.request.asks[i].claim == claim && j.usages[n].retry != 0 {
+		if j.request.asks[i].op == op && j.usages[n].retry != 0 {
 			return false
 		}
 	}
@@ -178,12 +184,12 @@ func (s *decider) refundDenied(ctx context.Context, jobs []job) error {
 	admitted := allAdmitted(jobs)
 	fits := make(map[int]bool)
 	for i := range r.asks {
-		fits[r.asks[i].claim] = admitted
+		fits[r.asks[i].op] = admitted
 	}
 	for i := range jobs {
 		for n, m := range jobs[i].asks {
 			if jobs[i].err == nil && jobs[i].usages[n].retry != 0 {
-				fits[r.asks[m].claim] = false
+				fits[r.asks[m].op] = false
 			}
 		}
 	}
@@ -206,11 +212,11 @@ func (s *decider) refundDenied(ctx context.Context, jobs []job) error {
 	return nil
 }
 
-// charged reports whether j was charged for a claim that does not fit as a whole.
+// charged reports whether j was charged for an op that does not fit as a whole.
 func (j *job) charged(fits map[int]bool) bool {
 	return slices.ContainsFunc(j.asks, func(i int) bool {
-		a := &j.request.asks[i]
-		return !fits[a.claim] && j.fits(a.claim) && !a.peek
+		op := j.request.asks[i].op
+		return !fits[op] && j.request.ops[op].does != peek && j.fits(op)
 	})
 }
 
@@ -219,7 +225,7 @@ func (j *job) charged(fits map[int]bool) bool {
 func (s *decider) refundJob(ctx context.Context, j *job, fits map[int]bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer cancel()
-	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
+	charged := func(op int) bool { return !fits[op] && j.request.ops[op].does != peek && j.fits(op) }
 	if back := s.refund(deadline.Context{Context: ctx}, j, charged); back.err == nil {
 		j.usages, j.held = back.usages, j.held || back.held
 	}
@@ -243,42 +249,52 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 	var jobs []job
 	for _, key := range j.keys {
 		one := job{request: j.request, route: key}
-		for _, i := range j.asks {
+		for _, i := range j.others {
 			if j.request.keys[j.request.asks[i].key] == key {
 				one.add(i)
 			}
 		}
+		one.addKeys()
 		one.prepare(false)
 		jobs = append(jobs, one)
 	}
 	each(len(jobs), func(i int) { jobs[i].err = s.queues.do(ctx, &jobs[i]) })
-	j.claims, j.moved = nil, nil
+	j.settled, j.moved = nil, nil
 	if j.err = firstError(jobs); j.err != nil {
 		return // some of its claims may be settled, so do not report that none was
 	}
 	for i := range jobs {
-		j.claims, j.moved = append(j.claims, jobs[i].claims...), append(j.moved, jobs[i].moved...)
+		j.settled, j.moved = append(j.settled, jobs[i].settled...), append(j.moved, jobs[i].moved...)
 	}
 }
 
-// refund reverses the charges of those claims of j for which charged reports true, and returns a job with what that
-// leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
-func (s *decider) refund(ctx context.Context, j *job, charged func(claim int) bool) *job {
-	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}
-	last := r.asks[len(r.asks)-1].claim
-	r.settlements = make([]settlement, last+1+len(r.asks))
-	for n, i := range j.asks {
-		a := &r.asks[i]
-		gives := charged(a.claim) && !a.peek
-		if a.maxWait > 0 {
-			a.claim = last + 1 + n
-		}
-		if gives {
-			r.settlements[a.claim] = settlement{at: j.at, cost: a.cost, hold: a.hold, waits: a.maxWait > 0, ban: j.usages[n].wait}
-		}
-	}
+// refund reverses the charges of those ops of j for which charged reports true, and returns a job with what that leaves. If requests
+// may wait, each limit is refunded by itself, because each has a turn of its own.
+func (s *decider) refund(ctx context.Context, j *job, charged func(op int) bool) *job {
+	r := &request{keys: j.request.keys, ops: slices.Clone(j.request.ops), asks: slices.Clone(j.request.asks), owed: true}
 	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
-	back.prepare(false)
+	last := -1
+	for n, i := range j.asks {
+		a := r.asks[i]
+		o := r.ops[a.op]
+		if !charged(a.op) {
+			continue
+		}
+		if a.op != last || o.maxWait > 0 {
+			last = a.op
+			given := op{does: adjust, cost: o.cost, at: j.at}
+			if o.does == hold {
+				given.does = release
+			} else if o.maxWait > 0 {
+				given.turn = 1 + j.usages[n].wait
+			}
+			r.ops = append(r.ops, given)
+		}
+		a.op = len(r.ops) - 1
+		r.asks = append(r.asks, a)
+		back.others = append(back.others, len(r.asks)-1)
+	}
+	back.prepare(true)
 	back.err = s.queues.do(ctx, back)
 	return back
 }

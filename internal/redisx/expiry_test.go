@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
 			t.Fatalf("%s was denied", row.limits)
 		}
 		for _, key := range client.Keys(ctx, "*").Val() {
+			if key != pairKey && key != pairKey+":"+fmt.Sprint(row.max.Microseconds()) {
+				continue // the shorter one of two logs
+			}
 			ms := client.Do(ctx, "pttl", key).Val().(int64)
 			if ms < 0 || ms < (row.min-time.Since(begun)).Milliseconds() || ms > (row.max+slack).Milliseconds()+2 {
 				t.Errorf("%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
@@ -221,7 +225,7 @@ func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
 		c.Cost, c.Hold = 5, row.hold
 		r := take(t, s, c)[0]
 		before := server.TTL(server.Keys()[0])
-		if err := row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Held: c.Hold}); err != nil {
+		if err := row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Final: 1, Held: c.Hold}); err != nil {
 			t.Fatal(err)
 		}
 		if after := server.TTL(server.Keys()[0]); before != row.want && !row.hold || before > row.want || after != before {

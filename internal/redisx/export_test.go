@@ -1,9 +1,13 @@
 package redisx
 
 import (
-	"fmt"
+	"context"
 	"strings"
 	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/compiled"
+	"github.com/spillgate/spillgate/internal/lease"
 )
 
 // Shift stops the clocks, if they are not, and sets them to d later.
@@ -22,13 +26,15 @@ func (s *Store) SetLocal(t time.Time) {
 	s.decider.layout.wall.Store(&now)
 }
 
-// SetBlockSize makes the script of s keep blocks of so many entries.
-func (s *Store) SetBlockSize(entries int) {
-	before, after, found := strings.Cut(read(luaFiles...), "local maxEntries = 64")
-	if !found {
-		panic("the script does not say how large blocks are")
+// ChargeAhead charges requests of a claim ahead, at most want.
+func (s *Store) ChargeAhead(c core.Claim, want int64) (granted int64, err error) {
+	limits, err := compiled.Limits(&c)
+	if err != nil {
+		return 0, err
 	}
-	s.decider.server.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
+	l := lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want}
+	err = lender{s.decider}.chargeAhead(context.Background(), &l)
+	return l.Granted, err
 }
 
 // LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.

@@ -135,19 +135,16 @@ func readCommand(r *bufio.Reader) (name string, err error) {
 
 // FuzzStored checks that any value that other software has stored leads to possible results, waits that end and keys that expire.
 func FuzzStored(f *testing.F) {
-	const minute = 60_000_000 * 16 // the kind of a bucket
+	const minute = 60_000_000 * 24 // the kind of a bucket
 	micros := uint64(start.UnixMicro())
-	entry := words(micros-6_000_000, 3)
 	for _, value := range []string{
-		"", "garbage", words(ends), words(ends, minute, 0, 0, 0, 10, 0), words(ends, minute, 1<<53, 1<<53, 1<<53, 10, 1), words(ends, minute, 9, micros, micros, 9, 39),
-		words(ends, minute, 60_000_000, micros-5, micros-9, 10, 0, minute+1, 1, micros-7, 5), words(ends, minute+4, 3, micros-micros%60_000_000, micros),
-		entries(minute+12, 7, 6_000_000, micros-50_000_000, micros-6_000_000, 1, 1, 0, 1, 1, micros-50_000_000, 6), entries(minute+8, 1<<53, 0, 1, micros, 1<<53, 1, 0, 1),
-		entries(minute+12, 9, 0, micros-59_000_000, micros-1_000, 1, 7, 1, 1, 2), entries(minute+12, 4, 0, micros-6_000_000, micros, 1, 1, 0, 1, 0),
-		words(ends, minute, 0, 0, 0, 10, 0, 0, 1, 0, micros-micros%6_000_000, 5, 1, 4, micros+5, 8, micros-5),
-		entries(1<<53+8, 0, 1, 5, 7_000_000_000_000, 1<<56, 0, 1<<56, 0, 0), // another limit, with more blocks than a server can remove
+		"", "garbage", words(ends), state(ends, minute, 10), state(ends, minute, 10, 1<<53, 1<<53, 1<<53, 1), state(ends, minute, 9, micros, micros, 9, 39),
+		state(ends, minute+4, 3, micros-micros%60_000_000, micros), state(ends, minute+8, 6_000_000, micros-micros%6_000_000, 1<<52, 1), state(ends, minute+12, micros),
+		words(ends, minute+1, 10, 9, micros-7, 5, 0, 4, micros+5), words(ends, 3, micros+9, 1<<52+5, minute+4, 5, micros+10, micros),
+		words(ends, 1, minute, 10, 10, 1, 0, 0, 0, 2, micros-micros%6_000_000+60_000_000, 5, 1, 1, 1), words(ends, 2, micros-5, 3, 2, 0),
 	} {
-		f.Add(value, entry+entry)
-		f.Add(value, "garbage")
+		f.Add(value, "1:0", int64(micros-5))
+		f.Add(value, "garbage", int64(micros))
 	}
 	server, err := miniredis.Run()
 	if err != nil {
@@ -158,15 +155,15 @@ func FuzzStored(f *testing.F) {
 		client.Close()
 		server.Close()
 	})
-	f.Fuzz(func(t *testing.T, value, block string) {
+	f.Fuzz(func(t *testing.T, value, member string, score int64) {
 		server.FlushAll()
 		now := start
 		server.SetTime(now)
 		s := redisx.New(client, options)
 		c := claimOf("k", everyAlgorithm(10, time.Minute)...)
 		server.HSet(pairKey, "s", value)
-		for _, l := range c.Limits {
-			server.HSet(pairKey, fieldOf(l), block, fieldOf(l)+":7", block)
+		if _, err := server.ZAdd(pairKey+":60000000", float64(score), member); err != nil {
+			t.Fatal(err)
 		}
 		results := take(t, s, c)
 		for waits := 0; !allowed(results); waits++ { // a log may be found corrupt only when its entries expire
@@ -189,8 +186,8 @@ func FuzzStored(f *testing.F) {
 // checkResults fails the test if results of cost 1 are impossible, and returns the longest wait.
 func checkResults(t *testing.T, results []core.Result) (wait time.Duration) {
 	for _, r := range results {
-		full := r.Remaining == r.Limit.Capacity()
-		if r.Remaining < 0 || r.Remaining > r.Limit.Capacity() || r.Allowed != (r.RetryAfter == 0) || r.RetryAfter < 0 ||
+		full := r.Remaining == r.Quota()
+		if r.Remaining < 0 || r.Remaining > r.Quota() || r.Allowed != (r.RetryAfter == 0) || r.RetryAfter < 0 ||
 			full != (r.ResetAfter == 0) || full != (r.RefillAfter == 0) || r.RefillAfter > r.ResetAfter || r.RefillAfter < 0 ||
 			!r.Allowed && (r.Remaining > 0 || r.RefillAfter < r.RetryAfter) { // a ban may end before what is held does
 			t.Errorf("%+v", r)

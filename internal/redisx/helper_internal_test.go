@@ -19,15 +19,6 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 	return &anyKeys.jobsOf(r, s.decider.layout)[0]
 }
 
-// free sets the cost of a claim of r to 0.
-func (r *request) free(claim int) {
-	for i := range r.asks {
-		if r.asks[i].claim == claim {
-			r.asks[i].cost = 0
-		}
-	}
-}
-
 // stopped is a clock that does not go.
 func stopped() time.Time { return time.Unix(1_800_000_000, 0) }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,35 +132,18 @@ func ended(r io.Reader) func() bool {
 
 const word = 8 // bytes
 
-// kindOf returns the first word of the record of a limit: see lua/pair.lua.
-func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*16 + uint64(l.Algorithm)*4 }
+// kindOf returns the kind of a limit: see lua/pair.lua.
+func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*24 + uint64(l.Algorithm)*4 }
 
-// fieldOf returns the name of the field with the entries of a sliding limit.
-func fieldOf(l core.Limit) string { return strconv.FormatUint(kindOf(l), 10) }
-
-// recordSizes has the words of the records of limits, by the codes of their algorithms.
-var recordSizes = map[uint64]int{0: 6, 4: 4, 8: 10, 12: 26}
-
-// recordOf returns the place of a record in the words of a pair, and its size, or -1 if there is none of that kind.
-func recordOf(state []uint64, kind uint64) (at, size int) {
-	for at = 1; at < len(state); at += size {
-		switch of := state[at]; {
-		case of >= 16:
-			size = recordSizes[of%16&^1] // without the mark of a held limit
-		case of == 0: // holds
-			size = 3 + 3*int(state[at+1])
-		case of == 1: // lows
-			size = 2 + 2*int(state[at+1])
-		case of == 2: // a grant
-			size = 3
-		default:
-			size = 2
-		}
-		if state[at] == kind {
-			return at, size
-		}
+// siblingOf returns its sibling number.
+func siblingOf(l core.Limit) uint64 {
+	switch l.Algorithm {
+	case core.TokenBucket:
+		return uint64(l.Rate)
+	case core.SlidingWindow:
+		return uint64(l.Width().Microseconds())
 	}
-	return -1, 0
+	return 0
 }
 
 // parseWords returns the words of a text.
@@ -172,15 +154,5 @@ func parseWords(text string) (state []uint64) {
 	return state
 }
 
-// stored returns the words of the record of a limit of a pair, without its kind, or none.
-func stored(value string, l core.Limit) []uint64 {
-	state := parseWords(value)
-	at, size := recordOf(state, kindOf(l))
-	if at < 0 {
-		return nil
-	}
-	return state[at+1 : at+size]
-}
-
 // keptUntil returns what the words of a pair say of the expiry of its key.
-func keptUntil(value string) time.Time { return time.UnixMilli(int64(parseWords(value)[0] / 16)) }
+func keptUntil(value string) time.Time { return time.UnixMicro(int64(parseWords(value)[0])) }

@@ -16,9 +16,9 @@ const hashedBytes = 16
 
 // A layout makes the keys under which pairs are stored:
 //
-//	<prefix>:6:{<identity>}:<rule>
+//	<prefix>:7:{<identity>}:<rule>
 //
-// 6 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity
+// 7 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity
 // share a slot. A byte that could end the tag or the part early is written %XX, as in a URL. An empty identity is %. A
 // hashed identity is # and hex digits, and an identity hashed with a secret is * and hex digits; no other identity
 // starts with # or *. See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
@@ -30,7 +30,7 @@ type layout struct {
 }
 
 func newLayout(prefix string, secret []byte) layout {
-	return layout{start: prefix + ":6:{", secret: secret, wall: new(testClock)}
+	return layout{start: prefix + ":7:{", secret: secret, wall: new(testClock)}
 }
 
 // key returns the key of a pair.

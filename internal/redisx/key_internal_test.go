@@ -73,19 +73,19 @@ func FuzzKey(f *testing.F) {
 func TestKeys(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	for _, row := range []struct{ why, rule, identity, want string }{
-		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:6:{ip:203.0.113.9}:login"},
-		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:6:{ip:2001:db8:1:2::/64}:default"},
-		{"a brace does not end the tag", "r", "}", "p:6:{%7D}:r"},
-		{"an empty tag would be none", "r", "", "p:6:{%}:r"},
-		{"a percent sign is not taken for an escape", "r", "%7D", "p:6:{%257D}:r"},
-		{"a colon in a rule does not separate", "r:log", "a", "p:6:{a}:r%3Alog"},
-		{"nor does a tag begin in a rule", "{", "a", "p:6:{a}:%7B"},
-		{"all that is printable stays", "r", "!a~", "p:6:{!a~}:r"},
-		{"a space is not", "r", "a b\x7f", "p:6:{a%20b%7F}:r"},
-		{"what looks hashed is not", "r", "#00", "p:6:{%2300}:r"},
-		{"nor what looks keyed", "r", "*00", "p:6:{%2A00}:r"},
-		{"128 bytes are stored as they are", "r", long, "p:6:{" + long + "}:r"},
-		{"129 are not", "r", long + "x", "p:6:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
+		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:7:{ip:203.0.113.9}:login"},
+		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:7:{ip:2001:db8:1:2::/64}:default"},
+		{"a brace does not end the tag", "r", "}", "p:7:{%7D}:r"},
+		{"an empty tag would be none", "r", "", "p:7:{%}:r"},
+		{"a percent sign is not taken for an escape", "r", "%7D", "p:7:{%257D}:r"},
+		{"a colon in a rule does not separate", "r:log", "a", "p:7:{a}:r%3Alog"},
+		{"nor does a tag begin in a rule", "{", "a", "p:7:{a}:%7B"},
+		{"all that is printable stays", "r", "!a~", "p:7:{!a~}:r"},
+		{"a space is not", "r", "a b\x7f", "p:7:{a%20b%7F}:r"},
+		{"what looks hashed is not", "r", "#00", "p:7:{%2300}:r"},
+		{"nor what looks keyed", "r", "*00", "p:7:{%2A00}:r"},
+		{"128 bytes are stored as they are", "r", long, "p:7:{" + long + "}:r"},
+		{"129 are not", "r", long + "x", "p:7:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
 	} {
 		l := newLayout("p", nil)
 		if got := l.key(row.rule, row.identity); got != row.want {

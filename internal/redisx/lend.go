@@ -32,15 +32,16 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 // chargeAhead charges ahead the requests that l wants, in a call that first returns l.Unused to its limits.
 func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
-	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
-	r.lease(0, l.Want, l.Unused)
+	r.addUnused(s.layout, l)
+	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, op{does: peek, cost: 1})
+	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, op{does: lend, cost: l.Want})
 	jobs := s.queues.how().jobsOf(r, s.layout)
 	j := &jobs[0] // of one key
 	err := s.queues.do(ctx, j)
 	if l.Return = outcomeOf(jobs, err); err != nil {
 		return err
 	}
-	l.At, l.Granted = j.at, r.leases[0].granted
+	l.At, l.Granted = j.at, j.moved[len(j.moved)-1]
 	l.Left = make([]algorithm.Usage, len(j.usages))
 	for i := range j.usages {
 		l.Left[i] = j.usages[i].Usage
@@ -52,15 +53,20 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 // returnUnused refunds l.Unused to its limits.
 func (s lender) returnUnused(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
-	for _, p := range l.Unused {
-		if p.Count > 0 {
-			r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{claim: len(r.settlements)})
-			r.settlements = append(r.settlements, settlement{at: p.At, cost: p.Count})
-		}
-	}
+	r.owed = true
+	r.addUnused(s.layout, l)
 	jobs, err := s.settle(ctx, r)
 	if l.Return = outcomeOf(jobs, err); err == nil {
 		r.release()
 	}
 	return err
+}
+
+// addUnused adds ops that refund the unused requests of a loan.
+func (r *request) addUnused(layout *layout, l *lease.Loan) {
+	for _, p := range l.Unused {
+		if p.Count > 0 {
+			r.add(layout, l.Pair.Rule, l.Pair.Key, l.Compiled, op{does: adjust, cost: p.Count, at: p.At})
+		}
+	}
 }

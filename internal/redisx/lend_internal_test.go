@@ -13,24 +13,35 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// leasedJob returns a job that decides a claim, charges requests ahead for it and returns others.
-func (s *Store) leasedJob(t *testing.T, c core.Claim, want int64, b lease.Portions) *job {
+// loan returns a loan of a claim.
+func loan(t *testing.T, c core.Claim, want int64, unused lease.Portions) lease.Loan {
+	t.Helper()
+	limits, err := compiled.Limits(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want, Unused: unused}
+}
+
+// returningJob returns a job that decides a claim and first returns unused requests.
+func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Portions) *job {
 	r, err := s.decider.layout.newTake([]core.Claim{c})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.lease(0, want, b)
+	l := loan(t, c, 0, unused)
+	r.addUnused(s.decider.layout, &l)
 	return &anyKeys.jobsOf(r, s.decider.layout)[0]
 }
 
-// ahead charges n requests ahead without deciding any, and returns how many the server allowed.
+// ahead charges n requests ahead, and returns how many the server allowed.
 func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, granted int64) {
 	t.Helper()
-	j := s.leasedJob(t, c, n, lease.Portions{})
-	j.request.free(0)
-	j.prepare(false)
-	s.mustRun(t, j)
-	return j.at, j.request.leases[0].granted
+	l := loan(t, c, n, lease.Portions{})
+	if err := (lender{s.decider}).chargeAhead(context.Background(), &l); err != nil {
+		t.Fatal(err)
+	}
+	return l.At, l.Granted
 }
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
@@ -101,12 +112,12 @@ func TestGrantIsAtMostHalfOfWhatRemains(t *testing.T) {
 func TestGrantReportsWhatItLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
-	j := s.leasedJob(t, c, 30, lease.Portions{})
-	j.request.free(0)
-	j.prepare(false)
-	s.mustRun(t, j)
-	if j.usages[0].Remaining != 70 || j.usages[1].Remaining != 60 || j.usages[0].retry != 0 || j.request.leases[0].granted != 30 {
-		t.Errorf("got %+v, granted %d", j.usages, j.request.leases[0].granted)
+	l := loan(t, c, 30, lease.Portions{})
+	if err := (lender{s.decider}).chargeAhead(t.Context(), &l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Left[0].Remaining != 70 || l.Left[1].Remaining != 60 || l.Granted != 30 {
+		t.Errorf("got %+v, granted %d", l.Left, l.Granted)
 	}
 }
 
@@ -137,14 +148,14 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 			at2, _ := s.ahead(t, c, 25)
 			b := lease.Portions{{At: at1, Count: 10}, {At: at2, Count: 5}}
 			c.Cost = 41
-			denied := s.leasedJob(t, c, 0, b)
+			denied := s.returningJob(t, c, b)
 			s.mustRun(t, denied)
 			if denied.admitted() || denied.usages[0].Remaining != 40 {
 				t.Errorf("%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
 			}
 			c.Cost = 40
 			b = lease.Portions{{At: at1, Count: 0}, {At: at2, Count: 0}}
-			admitted := s.leasedJob(t, c, 0, b)
+			admitted := s.returningJob(t, c, b)
 			s.mustRun(t, admitted)
 			if !admitted.admitted() || admitted.usages[0].Remaining != 0 {
 				t.Errorf("%s: 40 of 40: %+v, want none remaining", limits, admitted.usages)
@@ -165,100 +176,36 @@ func TestWhatWasChargedBeforeAResetIsNotReturned(t *testing.T) {
 		c.Cost = 60
 		s.mustRun(t, s.jobOf(t, c))
 		c.Cost = 1
-		s.mustRun(t, s.leasedJob(t, c, 0, lease.Portions{{At: at, Count: 50}}))
+		s.mustRun(t, s.returningJob(t, c, lease.Portions{{At: at, Count: 50}}))
 		if n := s.remains(t, c); n != 39 {
 			t.Errorf("%d remain of 100 after a reset and 61 requests, want 39", n)
 		}
 	})
 }
 
-func TestEachClaimOfARequestHasALeaseOfItsOwn(t *testing.T) {
+// Each claim of a request may return what its own lease has not used.
+func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 	for _, limits := range []string{"100/d", "100/d;fixed-window"} {
-		checkLeasesOfARequest(t, limits)
-	}
-}
-
-func checkLeasesOfARequest(t *testing.T, limits string) {
-	s, one := frozenStore(t), core.MustParseLimits(limits)
-	claims := []core.Claim{
-		{Key: "a", Limits: core.MustParseLimits(limits + ", 90/h")}, {Key: "other", Limits: one},
-		{Key: "b", Limits: core.MustParseLimits(limits + ", 80/h")}, {Key: "rest", Limits: one},
-	}
-	r, err := s.decider.layout.newTake(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.lease(0, 10, lease.Portions{})
-	r.lease(2, 20, lease.Portions{})
-	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
-	if r.leases[0].granted != 10 || r.leases[1].granted != 20 {
-		t.Errorf("granted %+v", r.leases)
-	}
-	for i, want := range []int64{89, 99, 79, 99} {
-		if got := s.remains(t, claims[i]); got != want {
-			t.Errorf("%d remain for claim %d, want %d", got, i+1, want)
+		s, one := frozenStore(t), core.MustParseLimits(limits)
+		claims := []core.Claim{
+			{Key: "a", Limits: core.MustParseLimits(limits + ", 90/h")}, {Key: "other", Limits: one},
+			{Key: "b", Limits: core.MustParseLimits(limits + ", 80/h")}, {Key: "rest", Limits: one},
 		}
-	}
-	r, _ = s.decider.layout.newTake(claims)
-	r.lease(0, 0, lease.Portions{{At: s.now(t), Count: 4}})
-	r.lease(2, 0, lease.Portions{{At: s.now(t), Count: 6}})
-	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
-	for i, want := range []int64{92, 98, 84, 98} {
-		if got := s.remains(t, claims[i]); got != want {
-			t.Errorf("%d remain for claim %d after a return, want %d", got, i+1, want)
+		atA, _ := s.ahead(t, claims[0], 10)
+		atB, _ := s.ahead(t, claims[2], 20)
+		r, err := s.decider.layout.newTake(claims)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// now returns the instant of the server.
-func (s *Store) now(t *testing.T) int64 {
-	j := s.jobOf(t, core.Claim{Key: "clock", Limits: core.MustParseLimits("1/d")})
-	s.mustRun(t, j)
-	return j.at
-}
-
-// Requests of one run are decided in turn, each with its own words, whether they are leased, denied, of the same plan or not.
-func TestLeasedRequestsShareARunWithOthers(t *testing.T) {
-	for _, limits := range []string{"100/d", "100/d;fixed-window", "100/d, 900/h"} {
-		s := frozenStore(t)
-		of := func(key string, cost int) core.Claim {
-			return core.Claim{Key: key, Limits: core.MustParseLimits(limits), Cost: cost}
+		for _, l := range []lease.Loan{loan(t, claims[0], 0, lease.Portions{{At: atA, Count: 4}}), loan(t, claims[2], 0, lease.Portions{{At: atB, Count: 6}})} {
+			r.addUnused(s.decider.layout, &l)
 		}
-		s.mustRun(t, s.jobOf(t, of("denied", 95)))
-		other := core.Claim{Key: "other plan", Limits: core.MustParseLimits("60/m"), Cost: 3}
-		leased := []*job{
-			s.leasedJob(t, of("a", 1), 10, lease.Portions{}), s.leasedJob(t, of("denied", 6), 2, lease.Portions{}),
-			s.leasedJob(t, of("b", 2), 20, lease.Portions{}), s.leasedJob(t, other, 4, lease.Portions{}), s.leasedJob(t, of("a", 1), 30, lease.Portions{}),
-		}
-		s.mustRun(t, append([]*job{s.jobOf(t, of("a", 1)), s.jobOf(t, of("b", 2))}, leased...)...)
-		for i, want := range []int64{10, 0, 20, 4, 30} {
-			if j := leased[i]; j.request.leases[0].granted != want || j.admitted() != (want > 0) {
-				t.Errorf("%s, request %d: granted %d, want %d: %+v", limits, i+1, j.request.leases[0].granted, want, j.usages)
+		s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
+		for i, want := range []int64{93, 99, 85, 99} {
+			if got := s.remains(t, claims[i]); got != want {
+				t.Errorf("%s: %d remain for claim %d after a return, want %d", limits, got, i+1, want)
 			}
 		}
-		for key, want := range map[string]int64{"a": 100 - 3 - 40, "denied": 5, "b": 100 - 4 - 20} {
-			if n := s.remains(t, of(key, 1)); n != want {
-				t.Errorf("%s: %d remain of %q, want %d", limits, n, key, want)
-			}
-		}
-		if n := s.remains(t, other); n != 60-3-4 {
-			t.Errorf("%s: %d remain of the other plan", limits, n)
-		}
-	}
-}
-
-// If two claims of a request are of one pair, at most half of what both leave is charged ahead.
-func TestGrantIsAtMostHalfOfWhatTheRequestLeaves(t *testing.T) {
-	s := frozenStore(t)
-	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 10}
-	r, err := s.decider.layout.newTake([]core.Claim{c, c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.lease(0, 99, lease.Portions{})
-	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
-	if r.leases[0].granted != 40 || s.remains(t, c) != 40 {
-		t.Errorf("granted %d of 80, and %d remain", r.leases[0].granted, s.remains(t, c))
 	}
 }
 

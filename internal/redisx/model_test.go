@@ -10,12 +10,9 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// onMiniredis returns a function that returns a store on an empty miniredis, with blocks of so many entries, if not 0.
-func onMiniredis(t *testing.T, blockSize int) func() oracle.Subject {
+// onMiniredis returns a function that returns a store on an empty miniredis.
+func onMiniredis(t *testing.T) func() oracle.Subject {
 	store, server := frozen(t)
-	if blockSize > 0 {
-		store.SetBlockSize(blockSize)
-	}
 	return func() oracle.Subject {
 		server.FlushAll()
 		now := start
@@ -24,7 +21,7 @@ func onMiniredis(t *testing.T, blockSize int) func() oracle.Subject {
 			store.SetLocal(now)
 		}
 		set()
-		return oracle.Subject{Store: store, Now: func() time.Time { return now }, Advance: func(d time.Duration) {
+		return oracle.Subject{Store: store, Lend: store.ChargeAhead, Now: func() time.Time { return now }, Advance: func(d time.Duration) {
 			now = now.Add(d)
 			set()
 		}}
@@ -39,7 +36,7 @@ func onRedis(t *testing.T) func() oracle.Subject {
 		store, now := redisx.New(client, options), start
 		store.SetClock(func() time.Time { return now })
 		store.SetLocal(now)
-		return oracle.Subject{Store: store, Now: func() time.Time { return now }, Advance: func(d time.Duration) {
+		return oracle.Subject{Store: store, Lend: store.ChargeAhead, Now: func() time.Time { return now }, Advance: func(d time.Duration) {
 			now = now.Add(d)
 			store.SetLocal(now)
 		}}
@@ -48,26 +45,20 @@ func onRedis(t *testing.T) func() oracle.Subject {
 
 func TestMiniredisAgreesWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	oracle.CompareRandom(t, onMiniredis(t, 0), oracle.Options{Back: true}, testpass.Rounds(300))
+	oracle.CompareRandom(t, onMiniredis(t), oracle.Options{Back: true, Lend: true}, testpass.Rounds(300))
 }
 
 func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
 	testpass.Thorough(t)
-	oracle.CompareRare(t, onMiniredis(t, 0))
+	oracle.CompareRare(t, onMiniredis(t))
 }
 
 func TestRedisAgreesWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	oracle.CompareRandom(t, onRedis(t), oracle.Options{Back: true}, testpass.Rounds(1000))
+	oracle.CompareRandom(t, onRedis(t), oracle.Options{Back: true, Lend: true}, testpass.Rounds(1000))
 }
 
 func TestRedisAgreesWithTheModelOnRareCases(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRare(t, onRedis(t))
-}
-
-// Blocks of three entries make many blocks of few.
-func TestManyBlocksAgreeWithTheModel(t *testing.T) {
-	testpass.Thorough(t)
-	oracle.CompareRandom(t, onMiniredis(t, 3), oracle.Options{}, testpass.Rounds(200))
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
@@ -41,8 +44,8 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 		if text := args[0].(string); text != "" {
 			plan = text
 		}
-		if plan[0] == 's' {
-			reply = append(reply, 0)
+		if strings.HasPrefix(plan, "t "+strconv.Itoa(1<<6|int(adjust)<<2|1)+" ") {
+			reply = append(reply, rare*-algorithm.MaxExact, 0)
 			c.settles.Add(1)
 		} else {
 			reply = append(reply, 36e6, 100*3600e6, 0)

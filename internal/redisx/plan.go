@@ -2,38 +2,37 @@ package redisx
 
 import (
 	"encoding/binary"
-	"slices"
 	"strconv"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// prepare sets what the script reads of j, and its load. If peek is set, j charges nothing.
+// prepare sets what the script reads of j, and its load. If peek is set, j charges nothing that is decided.
 func (j *job) prepare(peek bool) {
-	op := byte('t')
-	switch {
-	case j.isOwed():
-		op = 's'
-	case peek:
-		op = 'p'
+	letter := byte('t')
+	if peek {
+		letter = 'p'
 	}
 	r := j.request
 	var planBuf, wordBuf [512]byte
-	plan, words := append(planBuf[:0], op), wordBuf[:0]
-	j.load, j.claims = 0, j.claims[:0]
-	for n, i := range j.asks {
-		a := &r.asks[i]
-		begins := n == 0 || r.asks[j.asks[n-1]].claim != a.claim
-		plan = a.appendPlan(plan, begins)
-		if begins {
-			words = appendWords(words, a.cost, a.maxWait)
-			if len(r.settlements)+len(r.leases) > 0 {
-				j.claims = append(j.claims, a.claim)
+	plan, words := append(planBuf[:0], letter), wordBuf[:0]
+	j.load, j.settled = 0, j.settled[:0]
+	last := -1
+	for _, asks := range [...][]int{j.asks, j.others} {
+		for _, i := range asks {
+			a := &r.asks[i]
+			o := &r.ops[a.op]
+			plan = a.appendPlan(plan, o, a.op != last)
+			if a.op != last {
+				words = o.appendWords(words)
+				if !o.isDecided() {
+					j.settled = append(j.settled, a.op)
+				}
 			}
+			last = a.op
+			j.load += a.load(o)
 		}
-		j.load += a.load()
 	}
-	words = j.appendLeases(j.appendSettlements(words))
 	if string(plan) != j.plan { // j may start with the plan and the words of an earlier job
 		j.plan = string(plan)
 	}
@@ -42,20 +41,24 @@ func (j *job) prepare(peek bool) {
 	}
 }
 
-// appendPlan appends what a plan says of a: see lua/plan.lua. begins says whether a is the first ask of its claim.
-func (a *ask) appendPlan(b []byte, begins bool) []byte {
-	head, starts := int64(a.place+1)<<5, []int64(nil)
+// appendPlan appends what a plan says of a, an ask of o: see lua/plan.lua. begins says whether a is the first ask of o.
+func (a *ask) appendPlan(b []byte, o *op, begins bool) []byte {
+	head, starts := int64(a.place+1)<<6|int64(o.does)<<2, []int64(nil)
 	unit, ban := a.Unit+a.Width, a.Ban
-	if a.turn != nil {
+	switch {
+	case a.turn != nil:
 		starts = a.turn.starts
 		unit, ban = int64(len(starts)), a.turn.minute
+	case a.log > 0:
+		unit = int64(a.logPlace + 1)
 	}
-	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
-		if flag {
-			head |= 1 << i
-		}
+	if begins {
+		head |= 1
 	}
-	for _, n := range [...]int64{head, int64(a.Kind), a.Rate, a.Capacity, unit, ban} {
+	if o.dryRun {
+		head |= 2
+	}
+	for _, n := range [...]int64{head, a.kind(), a.Rate, a.Capacity, unit, ban} {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	for _, n := range starts {
@@ -63,6 +66,28 @@ func (a *ask) appendPlan(b []byte, begins bool) []byte {
 	}
 	return b
 }
+
+// kind returns the kind of the states of a: see lua/pair.lua.
+func (a *ask) kind() int64 {
+	if a.Kind == algorithm.CellsKind { // in flight, or of a ban
+		return 0
+	}
+	return (a.Micros|int64(a.Calendar))*24 + int64(a.Algorithm)*4
+}
+
+// appendWords appends the numbers of o: see lua/plan.lua.
+func (o *op) appendWords(b []byte) []byte {
+	if o.isDecided() {
+		return appendWords(b, o.cost, o.maxWait)
+	}
+	return appendWords(b, o.cost, o.final, o.at, o.turn)
+}
+
+// The plan and the words of a job that resets its only key.
+var (
+	resetPlan  = string((&ask{Limit: &noLimit}).appendPlan([]byte{'t'}, &op{does: reset}, true))
+	resetWords = string((&op{does: reset}).appendWords(nil))
+)
 
 // appendWords appends numbers as words: see lua/word.lua.
 func appendWords(b []byte, numbers ...int64) []byte {
@@ -72,72 +97,23 @@ func appendWords(b []byte, numbers ...int64) []byte {
 	return b
 }
 
-// appendSettlements appends the words of the claims that j settles: see lua/settle.lua.
-func (j *job) appendSettlements(b []byte) []byte {
-	if j.isOwed() {
-		j.quiet = j.request.asks[j.asks[0]].cost == 0
-		for _, claim := range j.claims {
-			b = j.request.settlements[claim].appendWords(b)
-		}
-	}
-	return b
-}
-
-func (s *settlement) appendWords(b []byte) []byte {
-	flags := int64(0)
-	if s.hold {
-		flags |= 1
-	}
-	if s.renew {
-		flags |= 2
-	}
-	if s.grant {
-		flags |= 4
-	}
-	if s.waits {
-		flags = 8
-	}
-	return appendWords(b, s.at, s.cost, s.final, s.ban, flags)
-}
-
-// appendLeases appends the words of the leased claims of j: see lua/take.lua.
-func (j *job) appendLeases(b []byte) []byte {
-	j.leases = j.leases[:0]
-	for n := range j.request.leases {
-		if l := &j.request.leases[n]; slices.Contains(j.claims, l.claim) {
-			j.leases = append(j.leases, n)
-			b = appendWords(b, l.want, l.unused[0].At, l.unused[0].Count, l.unused[1].At, l.unused[1].Count)
-		}
-	}
-	return b
-}
-
-// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of
-// each so many entries and blocks of a sliding limit that a decision may have to look at, because they have ended since
-// the last one. See maxLoad.
+// The load of an ask on a server: of a plain request, of others, and of each so many members of a sliding log that it may add or
+// remove. See maxLoad.
 const (
 	plainLoad      = 1
 	otherLoad      = 4
-	entriesPerLoad = 8
-	blocksPerLoad  = 16
+	membersPerLoad = 64
 
-	maxEntries = 64 // of a block: see lua/sliding.lua
+	maxMembers = 10_000 // of a sliding log: see lua/log.lua
 )
 
-// load returns an upper bound of the server's work for a.
-func (a *ask) load() int {
-	entries := int64(0)
-	switch a.Algorithm {
-	case algorithm.SlidingWindow:
-		entries = algorithm.CeilDiv(a.Micros, a.Width)
-	case algorithm.SlidingLog:
-		entries = a.Rate
-	case algorithm.InFlight:
-		return plainLoad
-	default:
-		if !a.peek && !a.dryRun && !a.hold {
-			return plainLoad
-		}
+// load returns an upper bound of the server's work for a, an ask of o.
+func (a *ask) load(o *op) int {
+	switch {
+	case a.Algorithm == algorithm.SlidingLog:
+		return otherLoad + int(min(a.Rate+o.cost, maxMembers)/membersPerLoad)
+	case a.Algorithm == algorithm.SlidingWindow, o.does == peek, o.does == hold, o.dryRun:
+		return otherLoad
 	}
-	return otherLoad + int(min(entries, maxEntries)/entriesPerLoad+entries/maxEntries/blocksPerLoad)
+	return plainLoad
 }

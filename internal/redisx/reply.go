@@ -7,16 +7,16 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
-	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// The codes that a reply may begin with: see lua/decide.lua.
+// The codes that a reply may begin with: see lua/op.lua.
 const (
 	plain  = iota // there is none
 	failed        // the request could not be decided
 	farOff        // the clock of this process is wrong
-	rare          // the reply has three more numbers for each limit
+	rare          // the reply has more numbers
 	held          // the same, and requests in flight caused a denial
+	full          // a log cannot hold what is granted
 )
 
 // codeOf returns the code of a reply.
@@ -30,34 +30,38 @@ func codeOf(reply []int64) int64 {
 // errFarOff wraps ErrInvalid, because this process's clock may be the one that is wrong.
 var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
 
-// rareWords is how many more numbers there are for each limit in a reply that is rare.
-const rareWords = 3
+// errFull wraps ErrInvalid, because the caller grants too much.
+var errFull = fmt.Errorf("spillgate: %w: a sliding log holds at most %d requests, with all that is granted", core.ErrInvalid, maxMembers)
 
-// replied returns how many numbers a reply has for a.
+// How many numbers a reply that has a code has for each limit, and the zero of the last one: see lua/op.lua.
+const (
+	rareWords = 5
+	grantZero = 1 << 52
+)
+
+// replied returns how many numbers a reply without a code has for a.
 func (a *ask) replied() int {
-	if a.Algorithm == algorithm.SlidingWindow || a.Algorithm == algorithm.SlidingLog {
-		return 4
+	if a.Algorithm == algorithm.TokenBucket || a.Algorithm == algorithm.FixedWindow {
+		return 3
 	}
-	return 3
+	return 4
 }
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
 
 // lengthOf returns how many numbers a reply that begins with what is about j must have for j.
 func (j *job) lengthOf(reply []int64) int {
-	code, n := codeOf(reply), len(j.leases)
-	switch {
-	case code == failed, code == farOff:
+	switch codeOf(reply) {
+	case plain:
+		n := 0
+		for _, i := range j.asks {
+			n += j.request.asks[i].replied()
+		}
+		return n
+	case failed, farOff, full:
 		return 1
-	case j.quiet:
-		return len(j.claims)
-	case code != plain:
-		n += 1 + rareWords*len(j.asks)
 	}
-	for _, i := range j.asks {
-		n += j.request.asks[i].replied()
-	}
-	return n
+	return 1 + len(j.settled) + rareWords*len(j.asks)
 }
 
 // read sets the usages of j to what the script replied.
@@ -68,91 +72,62 @@ func (j *job) read() error {
 		return errScript
 	case code == farOff:
 		return errFarOff
-	case j.quiet:
-		j.moved = reply
-		if len(reply) != len(j.claims) {
-			return fmt.Errorf("the script replied %d to %d claims", reply, len(j.claims))
-		}
-		return nil
-	case len(reply) != j.lengthOf(reply) || code > held:
-		return fmt.Errorf("the script replied %d to %d limits and %d leases", reply, len(j.asks), len(j.leases))
+	case code == full:
+		return errFull
+	case len(reply) != j.lengthOf(reply) || code > full || code == plain && len(j.settled) > 0:
+		return fmt.Errorf("the script replied %d to %d limits and %d settlements", reply, len(j.asks), len(j.settled))
 	}
-	if !j.readLeases(&reply) {
-		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
+	if code != plain {
+		n := 1 + len(j.settled)
+		j.moved, reply = reply[1:n], reply[n:]
+		for i, moved := range j.moved {
+			if o := &j.request.ops[j.settled[i]]; !exact(moved) || o.does == lend && moved > o.cost {
+				return fmt.Errorf("the script replied %d, which is impossible", j.reply)
+			}
+		}
 	}
 	j.held = code == held
-	var more []int64 // of a reply that is rare
-	if code != plain {
-		n := len(reply) - rareWords*len(j.asks)
-		reply, more = reply[1:n], reply[n:]
-	}
 	for _, i := range j.asks {
-		a := &j.request.asks[i]
-		rate, granted := a.Rate, int64(0)
-		if more != nil {
-			rate, granted = more[2], more[2]
+		a, each := &j.request.asks[i], rareWords
+		if code == plain {
+			each = a.replied()
 		}
-		u, ok := j.usageOf(a, reply, rate, granted)
+		u, ok := j.usageOf(a, reply[:each])
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
 		}
-		reply = reply[a.replied():]
-		if more != nil {
-			u.Usage = u.Less(more[0], more[1])
-			more = more[rareWords:]
-		}
-		j.usages = append(j.usages, u)
+		j.usages, reply = append(j.usages, u), reply[each:]
 	}
 	return nil
 }
 
-// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears the unused
-// requests, which have been returned, so that they are not returned again if the job is sent once more.
-func (j *job) readLeases(reply *[]int64) bool {
-	n := len(*reply) - len(j.leases)
-	if n < 0 {
-		return false
-	}
-	for i, granted := range (*reply)[n:] {
-		l := &j.request.leases[j.leases[i]]
-		if granted < 0 || granted > l.want {
-			return false
-		}
-		l.granted, l.unused = granted, lease.Portions{}
-	}
-	*reply = (*reply)[:n]
-	return true
-}
-
-// usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. A
-// bucket drains at a rate, and another limit is granted requests. usageOf reports false if the numbers are impossible.
-func (j *job) usageOf(a *ask, r []int64, rate, granted int64) (u usage, ok bool) {
-	u.retry = r[0]
-	used := r[1]
-	if u.retry < -1 {
+// usageOf returns the usage of a limit from the numbers in the reply. It reports false if the numbers are impossible.
+func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
+	if u.retry = r[0]; u.retry < -1 {
 		u.retry, u.wait = 0, -1-u.retry
 	}
-	ok = u.wait <= a.maxWait && u.retry <= algorithm.MaxExact
+	ok = u.wait <= j.request.ops[a.op].maxWait && u.retry <= algorithm.MaxExact
 	switch {
-	case a.Algorithm == algorithm.InFlight:
-		u.Remaining = a.Capacity
-		return u, ok
-	case a.Rate == 0: // nothing is ever charged, and the state is not advanced to now
-		return u, ok
-	case !ok || !exact(used) || !exact(r[2]) || !exact(r[a.replied()-1]):
-		return u, false
-	case a.Algorithm != algorithm.TokenBucket:
-		var missing bool
-		if u.Usage, missing = algorithm.UsageOf(a.Limit, used, granted); missing {
-			u.Refill, u.Reset = r[2], r[a.replied()-1]
+	case len(r) > 3:
+		u.Remaining, u.Over, u.Refill, u.Reset = max(r[1], 0), max(-r[1], 0), r[2], r[3]
+		if len(r) == rareWords {
+			u.Granted = r[4] - grantZero
 		}
-		return u, exact(max(granted, -granted))
-	case r[2] >= a.Unit || rate <= 0 || !exact(rate):
+	case !exact(r[1]) || !exact(r[2]):
 		return u, false
+	case a.Algorithm == algorithm.TokenBucket:
+		ok = ok && r[2] < a.Unit
+		u.Usage = algorithm.Bucket{Level: r[1], At: j.at - r[2]}.Report(a.Limit, a.Rate, j.at)
 	default:
-		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(a.Limit, rate, j.at)
+		var missing bool
+		if u.Usage, missing = algorithm.UsageOf(a.Limit, r[1], 0); missing {
+			u.Refill, u.Reset = r[2], r[2]
+		}
 	}
-	return u, exact(u.Refill) && exact(u.Reset)
+	for _, n := range [...]int64{u.Remaining, u.Over, u.Refill, u.Reset, max(u.Granted, -u.Granted)} {
+		ok = ok && exact(n)
+	}
+	return u, ok
 }
 
 // exact reports whether n is a number that the scripts count in.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestImpossibleRepliesAreErrors(t *testing.T) {
-	const now, tooMuch, code = 1_800_000_000_000_000, algorithm.MaxExact + 1, -algorithm.MaxExact
+	const now, tooMuch, code, zero = 1_800_000_000_000_000, algorithm.MaxExact + 1, -algorithm.MaxExact, grantZero
 	s := frozenStore(t)
 	for _, row := range []struct {
 		why   string
@@ -19,10 +19,11 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 		good  bool
 	}{
 		{"nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true},
-		{"a request in flight is in the way", []int64{now, 0, code * held, 1_000_000, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0}, true},
-		{"a pair holds something, and the other is banned",
-			[]int64{now, 0, code * rare, 0, 0, 0, 1, -now, 5, code * held, 0, 0, 0, 0, 0, 0, 0, 7, 5, 0, 7, 0}, true},
-		{"a cost never fits", []int64{now, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0}, true},
+		{"a request in flight is in the way", []int64{now, 0, code * held, 1_000_000, 0, 9, 9, zero, 0, 0, 0, 0, 0, 0}, true},
+		{"both are rare", []int64{now, 0, code * rare, 0, 0, 0, 1, zero, code * held, 0, 0, 0, 0, zero, 7, 5, 0, 7, zero + 3}, true},
+		{"a cost never fits", []int64{now, 0, -1, 0, 0, 0, 0, 0, 0, 9, 0}, true},
+		{"more is used than there is", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 11, 1}, true},
+		{"requests were taken away", []int64{now, 0, code * rare, 0, 0, 0, 1, zero - 3, 0, 0, 0, 0, 9, 0}, true},
 		{"less than nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, -3, 0}, false},
 		{"a wait below never", []int64{now, 0, -2, 0, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"no such wait", []int64{now, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0, 0}, false},
@@ -30,18 +31,19 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 		{"a level below none", []int64{now, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"a level of a tick ago", []int64{now, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, false},
 		{"a level of later", []int64{now, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0}, false},
-		{"a bucket that does not drain", []int64{now, 0, code * rare, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"no such rate", []int64{now, 0, code * rare, 0, 0, 0, 1, 0, tooMuch, 0, 0, 0, 0, 0, 0}, false},
 		{"no such number used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, math.MinInt64, 0}, false},
 		{"no such refill", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1}, false},
 		{"no such reset", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, tooMuch}, false},
-		{"no such code", []int64{now, 0, code * (held + 1), 0, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0}, false},
+		{"no so many remain", []int64{now, 0, code * rare, 0, tooMuch, 0, 1, zero, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"no such grant", []int64{now, 0, code * rare, 0, 0, 0, 1, tooMuch + zero, 0, 0, 0, 0, 0, 0}, false},
+		{"no such code", []int64{now, 0, code * (full + 1), 1, 0, 9, 9, zero, 0, 0, 0, 0, 0, 0}, false},
 		{"one failed", []int64{now, 0, code * failed, 0, 0, 0, 0, 0, 0}, false},
 		{"a clock is far off", []int64{now, 0, code * farOff, 0, 0, 0, 0, 0, 0}, false},
+		{"a log is full", []int64{now, 0, code * full, 0, 0, 0, 0, 0, 0}, false},
 		{"too much", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"too little", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"nothing of the second", []int64{now, 0, 0, 0, 0}, false},
-		{"rare, without what is held", []int64{now, 0, 0, 0, 0, code * rare, 0, 0, 0, 0, 0, 0}, false},
+		{"rare, without what is granted", []int64{now, 0, 0, 0, 0, code * rare, 0, 5, 0, 0, 0, 9, 0, 0}, false},
 		{"nothing of either", []int64{now, 0}, false},
 		{"no number of repairs", []int64{now}, false},
 		{"nothing", nil, false},
@@ -65,19 +67,25 @@ func TestRepliesToLeasesThatCannotBe(t *testing.T) {
 		reply []int64
 		good  bool
 	}{
-		{[]int64{1, 0, 0, 0, 0, 9}, true},
-		{[]int64{1, 0, code * held, 0, 0, 0, 1, 0, 5, 0}, true},
-		{[]int64{1, 0, code * rare, 0, 0, 0, 1, 0, 5, 9}, true},
-		{[]int64{1, 0, 0, 0, 0, 10}, false}, // more than was wanted
-		{[]int64{1, 0, 0, 0, 0, -1}, false},
-		{[]int64{1, 0, 0, 0, 0}, false},
+		{[]int64{1, 0, code * rare, 9, 0, 1, 0, 5, grantZero}, true},
+		{[]int64{1, 0, code * held, 0, 0, 1, 0, 5, grantZero}, true},
+		{[]int64{1, 0, code * rare, 10, 0, 1, 0, 5, grantZero}, false}, // more than was wanted
+		{[]int64{1, 0, code * rare, -1, 0, 1, 0, 5, grantZero}, false},
+		{[]int64{1, 0, 0, 1, 0, 5}, false}, // no code
+		{[]int64{1, 0, code * rare, 9}, false},
 		{[]int64{1, 0}, false},
-		{[]int64{1, 0, 0, 0, 0, 9, 9}, false},
+		{[]int64{1, 0, code * rare, 9, 0, 1, 0, 5, grantZero, 9}, false},
 		{[]int64{1, 0, code * failed}, false},
 	} {
-		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, lease.Portions{})
-		err := s.decider.server.deliver(row.reply, []*job{j})
-		if err == nil {
+		c := core.Claim{Key: "a", Limits: core.MustParseLimits("5/m"), Peek: true}
+		r, err := s.decider.layout.newTake([]core.Claim{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := loan(t, c, 9, lease.Portions{})
+		r.add(s.decider.layout, c.Rule, c.Key, l.Compiled, op{does: lend, cost: 9})
+		j := &anyKeys.jobsOf(r, s.decider.layout)[0]
+		if err = s.decider.server.deliver(row.reply, []*job{j}); err == nil {
 			err = j.read()
 		}
 		if (err == nil) != row.good {

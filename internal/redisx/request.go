@@ -10,67 +10,73 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/compiled"
-	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// A request is a Take or a Settle in the terms of lua/take.lua or lua/settle.lua, with the jobs that do it. It keeps no
-// reference to the claims.
+// A request is what a call asks of the script, with the jobs that do it. It keeps no reference to the claims.
 type request struct {
 	keys        []string
+	ops         []op
 	asks        []ask
-	settlements []settlement // of a Settle, by claim
-	leases      []leased     // claims of a Take
+	owed        bool // it settles what earlier requests have charged or held
 	jobs        []job
 	usages      []usage // backs the jobs' usages
 	plan, words string  // of the last job; the next job's often equal them
 }
 
-// An ask is one limit of one claim: see lua/plan.lua.
+// An op is a claim, a settlement, or a loan: see lua/op.lua.
+type op struct {
+	does                           opKind
+	dryRun                         bool
+	claim                          int   // its place among the claims or the settlements of the call
+	cost, maxWait, final, at, turn int64 // see lua/plan.lua
+}
+
+// An opKind is what an op does. The numbers are those of lua/plan.lua.
+type opKind uint8
+
+const (
+	take opKind = iota
+	peek
+	hold
+	adjust
+	release
+	renew
+	ban
+	grant
+	reset
+	lend
+)
+
+// isDecided reports whether o is decided, together with others, or else settles.
+func (o *op) isDecided() bool { return o.does <= hold }
+
+// An ask is one limit of one op: see lua/plan.lua.
 type ask struct {
 	*algorithm.Limit       // compiled, and shared by all requests; of a ban, noLimit
 	turn             *turn // of a calendar, or nil
-	claim, key       int   // their places in the request
-	place            int   // of the key among the keys of the job
-	cost, maxWait    int64 // of the claim; in microseconds
-	peek, dryRun     bool
-	hold, leased     bool
+	op, key, log     int   // their places in the request; log is the key of a sliding log, or 0
+	place, logPlace  int   // of the keys among the keys of the job
 }
 
 // A ban has no limit.
 var noLimit algorithm.Limit
-
-// A settlement is a core.Settlement in the terms of lua/settle.lua.
-type settlement struct {
-	at, cost, final, ban int64
-	hold, renew, grant   bool
-	waits                bool // requests of the claim may wait; then ban is the wait
-}
-
-// A leased is a claim of a Take that charges requests ahead, or returns unused ones: see lua/take.lua.
-type leased struct {
-	claim   int
-	want    int64
-	unused  lease.Portions
-	granted int64 // what was charged ahead
-}
 
 // A job is what one run of a script does for a request: all of it, or what concerns the keys of one slot.
 type job struct {
 	request *request
 	route   string // jobs with the same route may share a run: see routing
 	keys    []string
-	asks    []int  // places in request.asks, ascending
+	asks    []int  // places in request.asks of ops that are decided, ascending
+	others  []int  // likewise of other ops
 	plan    string // the shape of what is asked of the keys: see lua/plan.lua
-	words   string // what else the script reads: costs and waits, and of settlements or leases
+	words   string // what else the script reads: costs and waits
 	load    int    // upper bound of the server's work
-	claims  []int  // in the order of the asks; for a Take only if any claim is leased
-	leases  []int  // places in request.leases
-	quiet   bool   // the script replies only with the instants of renewed holds
+	settled []int  // the ops that are not decided, in the order of others
 
 	at     int64   // the server's clock
-	reply  []int64 // see lua/run.lua
+	reply  []int64 // see lua/op.lua
 	usages []usage // by ask
-	moved  []int64 // by claim settled: when it is held from now on, or 0
+	moved  []int64 // by op settled: when it is held from now on, or what a loan charged ahead
 	held   bool    // requests in flight were in the way
 	unsent bool    // the server has not received it, and will not
 	err    error
@@ -99,7 +105,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
-	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
+	r.keys, r.ops, r.asks, r.owed = r.keys[:0], r.ops[:0], r.asks[:0], false
 	requests.Put(r)
 }
 
@@ -119,9 +125,14 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 			r.release()
 			return nil, err
 		}
-		r.add(l, c.Rule, c.Key, limits, ask{
-			claim: i, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), peek: c.Peek, dryRun: c.DryRun, hold: c.Hold && !c.Peek,
-		})
+		o := op{claim: i, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), dryRun: c.DryRun}
+		switch {
+		case c.Peek:
+			o.does = peek
+		case c.Hold:
+			o.does = hold
+		}
+		r.add(l, c.Rule, c.Key, limits, o)
 	}
 	return r, nil
 }
@@ -132,49 +143,65 @@ func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxEx
 // newSettle returns the request of a Settle of valid settlements.
 func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
+	r.owed = true
 	for i := range settlements {
 		s := &settlements[i]
-		st := newSettlement(s)
-		r.settlements = append(r.settlements, st)
-		if st.changes() {
+		if o := newSettlement(s, i); o.changes() {
 			limits, _ := compiled.Limits(s)
-			r.add(l, s.Rule, s.Key, limits, ask{claim: i, maxWait: s.MaxWait.Microseconds(), dryRun: s.DryRun})
+			r.add(l, s.Rule, s.Key, limits, o)
 		}
 	}
 	return r
 }
 
-func newSettlement(of *core.Settlement) settlement {
-	s := settlement{cost: exactCost(of.Cost), final: min(int64(of.Final), algorithm.MaxExact), hold: of.Held, renew: of.Renew}
+func newSettlement(of *core.Settlement, claim int) op {
+	o := op{does: adjust, claim: claim, cost: exactCost(of.Cost), final: min(int64(of.Final), algorithm.MaxExact), dryRun: of.DryRun}
 	if !of.At.IsZero() {
-		s.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
+		o.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
 	}
-	s.ban = min(of.Ban.Microseconds(), algorithm.MaxExact)
 	switch {
 	case of.Grant != 0:
-		s = settlement{grant: true, cost: int64(max(of.Grant, 0)), final: int64(max(-of.Grant, 0))}
-	case of.MaxWait > 0 && of.Ban == 0:
-		s.waits, s.ban = true, of.Wait.Microseconds()
+		o.does, o.cost, o.final = grant, int64(max(of.Grant, 0)), int64(max(-of.Grant, 0))
+	case of.Ban > 0:
+		o.does, o.final = ban, min(of.Ban.Microseconds(), algorithm.MaxExact)
+	case of.Renew:
+		o.does = renew
+	case of.Held:
+		o.does = release
+	case of.MaxWait > 0:
+		o.turn = 1 + of.Wait.Microseconds()
 	}
-	return s
+	return o
 }
 
-// changes reports whether the settlement changes anything.
-func (s *settlement) changes() bool { return s.hold || s.ban > 0 && !s.waits || s.final != s.cost }
+// changes reports whether a settlement changes anything.
+func (o *op) changes() bool { return o.does != adjust || o.final != o.cost }
 
-// add adds an ask like a for each of limits, or one without a limit for a ban.
-func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit, a ask) {
-	a.key = r.keyIndex(l.key(rule, identity))
-	a.place = a.key
+// add adds an op with an ask for each of limits, or with one without a limit for a ban.
+func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit, o op) {
+	key := r.keyIndex(l.key(rule, identity))
+	r.ops = append(r.ops, o)
 	if len(limits) == 0 {
-		a.Limit = &noLimit
-		r.asks = append(r.asks, a)
+		r.asks = append(r.asks, ask{Limit: &noLimit, op: len(r.ops) - 1, key: key})
 	}
 	for i := range limits {
-		if a.Limit, a.turn = &limits[i], nil; a.Calendar != 0 {
+		a := ask{Limit: &limits[i], op: len(r.ops) - 1, key: key}
+		switch {
+		case a.Calendar != 0:
 			a.turn = turnOf(a.Limit, l.wall)
+		case a.Algorithm == algorithm.SlidingLog:
+			a.log = -1 // add its key behind those of all pairs
 		}
 		r.asks = append(r.asks, a)
+	}
+}
+
+// addLogs adds the keys of the sliding logs: see lua/pair.lua. Call it once, when all ops are added.
+func (r *request) addLogs() {
+	for i := range r.asks {
+		if a := &r.asks[i]; a.log < 0 {
+			a.log = r.keyIndex(r.keys[a.key] + ":" + strconv.FormatInt(a.Micros, 10))
+		}
 	}
 }
 
@@ -187,28 +214,43 @@ func (r *request) keyIndex(key string) int {
 	return len(r.keys) - 1
 }
 
-// lease makes a claim of r leased. Call it in the order of the claims.
-func (r *request) lease(claim int, want int64, unused lease.Portions) {
-	r.leases = append(r.leases, leased{claim: claim, want: want, unused: unused})
-	for i := range r.asks {
-		if r.asks[i].claim == claim {
-			r.asks[i].leased = true
+// isOwed reports whether j settles what earlier jobs have charged or held.
+func (j *job) isOwed() bool { return j.request.owed }
+
+// add adds an ask of j's request.
+func (j *job) add(i int) {
+	if a := &j.request.asks[i]; j.request.ops[a.op].isDecided() {
+		j.asks = append(j.asks, i)
+	} else {
+		j.others = append(j.others, i)
+	}
+}
+
+// addKeys adds the keys of j's asks: those of pairs, and then those of sliding logs.
+func (j *job) addKeys() {
+	r := j.request
+	for _, logs := range [...]bool{false, true} {
+		for _, asks := range [...][]int{j.asks, j.others} {
+			for _, i := range asks {
+				a := &r.asks[i]
+				if !logs {
+					a.place = j.keyIndex(r.keys[a.key])
+				} else if a.log > 0 {
+					a.logPlace = j.keyIndex(r.keys[a.log])
+				}
+			}
 		}
 	}
 }
 
-// isOwed reports whether j settles what earlier jobs have charged or held.
-func (j *job) isOwed() bool { return len(j.request.settlements) > 0 }
-
-// add adds an ask of j's request.
-func (j *job) add(ask int) {
-	a := &j.request.asks[ask]
-	key := j.request.keys[a.key]
-	if a.place = slices.Index(j.keys, key); a.place < 0 {
-		a.place = len(j.keys)
+// keyIndex returns the index of key in j.keys, and adds the key if it is missing.
+func (j *job) keyIndex(key string) int {
+	i := slices.Index(j.keys, key)
+	if i < 0 {
+		i = len(j.keys)
 		j.keys = append(j.keys, key)
 	}
-	j.asks = append(j.asks, ask)
+	return i
 }
 
 // A routing says which keys one run of a script may use.
@@ -237,45 +279,32 @@ func (how routing) nameOf(key string, l *layout) string {
 
 // jobsOf returns the jobs of r. The jobs of an earlier call for r are no longer valid.
 func (how routing) jobsOf(r *request, l *layout) []job {
+	r.addLogs()
 	r.jobs = r.jobs[:0]
-	if how == anyKeys {
-		r.jobs = append(r.jobs, job{request: r, keys: r.keys, asks: upTo(len(r.asks))})
-	} else {
-		for i := range r.asks {
-			name := how.nameOf(r.keys[r.asks[i].key], l)
-			n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
-			if n < 0 {
-				n = len(r.jobs)
-				r.jobs = append(r.jobs, job{request: r, route: name})
-			}
-			r.jobs[n].add(i)
+	for i := range r.asks {
+		name := ""
+		if how != anyKeys {
+			name = how.nameOf(r.keys[r.asks[i].key], l)
 		}
+		n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
+		if n < 0 {
+			n = len(r.jobs)
+			r.jobs = append(r.jobs, job{request: r, route: name})
+		}
+		r.jobs[n].add(i)
 	}
 	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
 	rest := r.usages
 	for i := range r.jobs {
 		j := &r.jobs[i]
 		j.plan, j.words = r.plan, r.words
+		j.addKeys()
 		j.prepare(false)
 		r.plan, r.words = j.plan, j.words
 		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
 	}
 	return r.jobs
 }
-
-// upTo returns 0 to n-1.
-func upTo(n int) []int {
-	if n <= len(places) {
-		return places[:n:n]
-	}
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-var places = [...]int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
 // See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.

@@ -32,9 +32,9 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 			}
 		}
 	}
-	// Only the log needs HDEL now: it had more entries than its record has room for, and all have ended.
+	// Only the log needs ZREMRANGEBYSCORE.
 	s.Shift(2 * time.Hour)
-	if err := client.Do(ctx, "acl", "setuser", "default", "-hdel").Err(); err != nil {
+	if err := client.Do(ctx, "acl", "setuser", "default", "-zremrangebyscore").Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })

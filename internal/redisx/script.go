@@ -11,10 +11,7 @@ import (
 var sources embed.FS
 
 // luaFiles are the files of lua/, each after those that it uses.
-var luaFiles = []string{
-	"number", "word", "state", "lows", "grant", "tokenbucket", "booking", "fixedwindow", "sliding", "inflight", "hold", "pair", "plan", "decide", "take",
-	"settle", "run",
-}
+var luaFiles = []string{"number", "word", "cells", "pair", "bucket", "window", "sliding", "log", "plan", "op", "run"}
 
 // A script is what decides in Redis. A server gets it once, in one of two ways: as a library of one function, or as a script.
 //

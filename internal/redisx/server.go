@@ -171,7 +171,7 @@ func panicked(v any) error {
 // reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
 // keys.
 func (s *server) reset(ctx context.Context, key string) error {
-	_, err := s.call(ctx, callOf(s.clock.micros(), []*job{{keys: []string{key}, plan: "r"}}))
+	_, err := s.call(ctx, callOf(s.clock.micros(), []*job{{keys: []string{key}, plan: resetPlan, words: resetWords}}))
 	s.noteError(err)
 	return err
 }

@@ -30,7 +30,7 @@ var sizes = []struct {
 	{"two token buckets", "1000/h, 10000/d", 1, time.Second, false},
 	{"three token buckets", "1000/h, 10000/d, 100000/168h", 1, time.Second, false},
 	{"one sliding window of 10 sub-buckets, all in use", "1000/100h;sliding-window", 10, 10 * time.Hour, false},
-	{"one sliding window of 3,600 sub-buckets, all in use", "10000/h;sliding-window;buckets=3600", 3600, time.Second, false},
+	{"one sliding window of 60 sub-buckets, all in use", "10000/h;sliding-window;buckets=60", 60, time.Minute, false},
 	{"one sliding log of 10 requests", "1000/h;sliding-log", 10, time.Second, false},
 	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000, time.Second, false},
 	{"one request held, as of a rule with CostAfter", "1000/h", 1, time.Second, true},

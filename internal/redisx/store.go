@@ -14,8 +14,8 @@
 //	key.go      makes keys, and clock.go calendars
 //
 // The script is a library of one function, and a script for servers without functions. Its files in lua/ read from
-// run.lua down: plan.lua reads the request; take.lua, settle.lua and decide.lua decide; pair.lua has the layout of the
-// stored state; and each algorithm has a file of its own: the refund of a fixed window is in lua/fixedwindow.lua.
+// run.lua down: plan.lua reads the request; op.lua decides and settles its ops; pair.lua has the layout of what is stored, and
+// cells.lua of all that is dated; and each algorithm has a file of its own: the refund of a fixed window is in lua/window.lua.
 package redisx
 
 import (
@@ -176,7 +176,7 @@ func renewed(settlements []core.Settlement, jobs []job) {
 	for i := range jobs {
 		for n, at := range jobs[i].moved {
 			if at > 0 {
-				settlements[jobs[i].claims[n]].At = time.UnixMicro(at)
+				settlements[jobs[i].request.ops[jobs[i].settled[n]].claim].At = time.UnixMicro(at)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ const (
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 	timed     = "AsFast"                 // what depends on the load of the machine
 
-	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly|StepsBack|ReturnLess"
+	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|FunctionFlush|" +
 		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )

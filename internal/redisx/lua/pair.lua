@@ -1,294 +1,461 @@
 -- The pair of a rule and a key, as it is stored.
 --
--- A pair is a hash. Its field s has all states but older entries of sliding limits, as words. The first word is 16 times
--- the milliseconds since 1970 until which the key is certain to be kept, plus the number of this layout. Records
--- follow. The first word of a record is its kind, by which it is found:
+-- A pair is a hash. Its field s has words:
 --
---   period in µs · 16        token bucket: see tokenbucket.lua
---   period in µs · 16 + 4    fixed window: see fixedwindow.lua
---   period in µs · 16 + 8    sliding window: see sliding.lua, which has further fields
---   period in µs · 16 + 12   sliding log, likewise
---   calendar · 16 + 4        fixed window of a calendar, whose number is greater than any period
---   0                        what is held: see hold.lua
---   1                        the lows of the token bucket before it: see lows.lua
---   2                        what the window or log before it was granted: see grant.lua
---   4                        a ban: until when nothing fits
---   8                        the last reset: when that was
+--   the instant until which the key is certain to be kept, in microseconds since 1970
+--   its states: each is a kind, plus a code, and the words that the file of its algorithm describes
+--   its cells: see cells.lua
 --
--- heldMark is added to the kind of a limit's record when a held claim names the limit, and taken away when the pair
--- holds nothing. A hold that ends is charged to a marked record even if the record was empty. So the code of an
--- algorithm, which is added to period · 16, is even.
+-- A kind is an algorithm and a period or a calendar, which is greater than any period:
 --
--- A change of what is stored changes layout, and the version in key.go.
-local layout = 6 -- below 16
-local banKind, resetKind = 4, 8
+--   period in µs · 24        token bucket; 1 or 2 more if its ticks are milliseconds or seconds
+--   period in µs · 24 + 4    fixed window
+--   calendar · 24 + 4        fixed window of a calendar
+--   period in µs · 24 + 8    sliding window
+--   period in µs · 24 + 12   sliding log, whose entries are in a sorted set: its key is the pair's, a colon and the period
+--
+-- 24 leaves room for six algorithms, and the kind of a bucket within the whole numbers.
+--
+-- Buckets or sliding windows of one kind are siblings. They differ in their second words, which are their sibling numbers.
+--
+-- A plan has a table for each pair of its requests, and each request overwrites its fields. Most pairs have just the states of the
+-- plan, in its order: then its limits read them from the value of the pair. Any other pair is taken apart: then it has a list of
+-- states, and each limit of the plan has its state and siblings. A state is a table with its kind, sibling number, algorithm and
+-- words, as text.
+--
+-- A change of what is stored changes the version in key.go.
+local maxKept = 4 * maxExact -- that a first word can say
 local slack = 10000 -- milliseconds that a key is kept for longer, so that few requests have to prolong that
-local maxKept = 1000 * maxExact -- that a first word can say
-local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = slidingWindow, [12] = slidingLog} -- by kind % 16
-for mod = 0, 12, 4 do
-  algorithms[mod + heldMark] = algorithms[mod]
-end
+local maxSiblings, maxStates = 8, 100 -- of a kind, and of a pair
+local algorithms = {} -- by kind % 24, less the code
+local repaired = 0 -- states that made no sense
+local scratch = {}
+local firstCalendar = 3 * 140737488355328 * 24 -- 3 · 2^47: the least kind of a calendar
+local maxSubBuckets = 60
 
--- sizeOf returns the number of words of the record at o, or nil if there is no such record.
-local function sizeOf(w, o)
-  local kind = w[o]
-  if kind >= 16 then
-    local algorithm = algorithms[kind % 16]
-    return algorithm and algorithm.size
-  elseif kind == lowsKind then
-    return w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
-  elseif kind == grantKind then
-    return grantSize
-  elseif kind == holdKind then
-    return w[o + 1] > 0 and w[o + 1] < maxWords and holdSize + cellSize * w[o + 1]
+-- removeFrom removes an element of a list, if it is there.
+local function removeFrom(list, element)
+  for i, other in ipairs(list) do
+    if other == element then
+      return table.remove(list, i)
+    end
   end
-  return (kind == banKind or kind == resetKind) and 2
 end
 
--- limitOf makes a limit from a record alone.
-local function limitOf(pair, w, o)
-  local kind = kindOf(w, o)
-  local algorithm = algorithms[kind % 16]
-  local l = algorithm.limitOf(w, o)
-  l.algorithm, l.kind, l.name, l.pair, l.ends = algorithm, kind, format('%d', kind), pair, algorithm.ends
+-- identityOf returns what limits are charged to.
+local function identityOf(limits)
+  local all = {}
+  for i, l in ipairs(limits) do
+    all[i] = l.identity
+  end
+  return table.concat(all)
+end
+
+-- sizeOf returns how many words a state has.
+local function sizeOf(kind, sibling)
+  if kind % 24 == 8 then
+    return ceilDiv(floorDiv(kind, 24), sibling) + 4
+  end
+  return algorithms[kind % 24].size
+end
+
+-- newLimit returns a limit that has states: see plan.lua. Limits with the same identity are charged alike.
+local function newLimit(kind, rate, capacity, unit, ban, starts)
+  local algorithm = algorithms[kind % 24]
+  local l = {
+    kind = kind, tag = kind, micros = floorDiv(kind, 24), rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
+    identity = pack(formats[5], kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = 0,
+    open = algorithm.open, charge = algorithm.charge, book = algorithm.book, put = algorithm.put, refund = algorithm.refund, report = algorithm.report,
+    tell = algorithm.tell or tellFree,
+  }
+  algorithm.compile(l)
+  l.size = sizeOf(kind, l.sibling)
+  l.form, l.blank = formats[l.size], pack(formats[2], l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
   return l
 end
 
--- eachOther calls f with the place of each record of a limit that the plan does not have, the limit, and true. If f
--- returns true the record is removed.
-local function eachOther(pair, f)
-  local w, o = pair.words, pair.others > 0 and 2 or pair.size + 1
-  while o <= pair.size do
-    local kind, length = w[o], sizeOf(w, o)
-    if kind >= 16 and not pair.kinds[-kind] then
-      if f(w, o, limitOf(pair, w, o), true) then
-        resize(w, o, -length)
-        pair.others, length = pair.others - 1, 0
+-- openState opens a limit, and returns its wait. A state that is not stored is new.
+local function openState(l, now)
+  local pair = l.pair
+  if not pair.states then
+    return l.open(l, pair.value, l.place, now)
+  end
+  l.state, l.siblings = nil, {}
+  for _, s in ipairs(pair.states) do
+    if s.kind == l.kind and s.sibling == l.sibling then
+      l.state = s
+    elseif s.kind == l.kind then
+      table.insert(l.siblings, s)
+    end
+  end
+  l.state = l.state or {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm, text = l.blank, isNew = true}
+  return l.open(l, l.state.text, 1, now)
+end
+
+-- stored returns a value with the state of a limit as it is stored, and its place.
+local function stored(l)
+  if l.pair.states then
+    return l.state.text, 1
+  end
+  return l.pair.value, l.place
+end
+
+-- textOfState returns the words of the opened state of a limit.
+local function textOfState(l)
+  scratch[1], scratch[2] = l.tag, l.sibling
+  l.put(l, scratch, 0)
+  return pack(l.form, unpack(scratch, 1, l.size))
+end
+
+-- store stores the opened state of a limit.
+local function store(l)
+  local s, pair = l.state, l.pair
+  l.isChanged, pair.dirty = true, true
+  if pair.states then
+    s.text = textOfState(l)
+    if s.isNew then
+      s.isNew, pair.hasNew = nil, true
+      table.insert(pair.states, s)
+    end
+  end
+end
+
+-- makeRoom drops siblings of the state of a limit that are empty at now. If a new state still has too many, makeRoom drops the one
+-- that ends first (of several, the one with the least sibling number).
+local function makeRoom(l, now)
+  local states, count, first, least = l.pair.states, 0, nil, nil
+  for i = #states, 1, -1 do
+    local s = states[i]
+    if s.kind == l.kind and s ~= l.state then
+      local ends = s.algorithm.ends(s.text)
+      if ends <= now then
+        table.remove(states, i)
+      else
+        count = count + 1
+        if not first or ends < least or ends == least and s.sibling < first.sibling then
+          first, least = s, ends
+        end
       end
     end
-    o = o + length
+  end
+  if l.state.isNew and count >= maxSiblings then
+    removeFrom(states, first)
   end
 end
 
--- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record,
--- or one that says what the record itself knows.
-local function eachLimit(pair, f)
-  for _, l in ipairs(pair) do
-    if l.w == pair.words and l.kind > 0 and not l.same then
-      f(l.w, l.o, l.rate == 0 and limitOf(pair, l.w, l.o) or l)
-    end
+-- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book.
+local function chargeState(l, now, cost, charge)
+  if l.siblings and #l.siblings > 0 then
+    makeRoom(l, now)
   end
-  eachOther(pair, f)
+  charge(l, now, cost)
+  store(l)
 end
 
--- dropEnded removes the records of limits that the plan does not have once they have ended. If there is little room, it
--- also removes the record that ends first.
-local function dropEnded(pair, now)
-  local first, least = nil, math.huge
-  local function drop(w, o, l)
-    local ends = l.ends(w, o, l)
-    if ends >= now and w[o] ~= first then -- a bucket may end within this microsecond
-      return false
-    end
-    l.algorithm.discard(w, o, l)
-    return true
+-- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither admits anew nor denies for
+-- ever. It returns the wait of l.
+local function repair(l, broken, now)
+  repaired = repaired + 1
+  if broken then
+    removeFrom(l.pair.states, broken)
   end
-  eachOther(pair, drop)
-  if pair.size > maxWords / 2 then
-    eachOther(pair, function(w, o, l)
-      local ends = l.ends(w, o, l)
-      if ends < least then
-        first, least = w[o], ends
-      end
-    end)
-    eachOther(pair, drop)
-  end
+  openState(l, now)
+  local ban = l.ban
+  l.ban = 0
+  chargeState(l, now, l.capacity, l.charge)
+  l.ban = ban
+  return openState(l, now)
 end
 
--- forgetHeld removes all marks of a pair that holds nothing.
-local function forgetHeld(pair)
-  local w, o = pair.words, 2
-  while o <= pair.size do
-    local length = sizeOf(w, o)
-    if w[o] >= 16 then
-      w[o] = kindOf(w, o)
-    end
-    o = o + length
-  end
-end
-
--- endHolds charges what was held in cells that have ended to all limits of a pair, each at the end of its cell. A reset
--- forgets it.
-local function endHolds(pair, now)
-  local w, ended, n = pair.words, {}, 0
-  while pair.holdAt > 0 and w[pair.holdAt + holdSize] + holdLife <= now do
-    local cell = pair.holdAt + holdSize
-    ended[n + 1], ended[n + 2], n = w[cell] + holdLife, w[cell + 1], n + 2
-    removeCell(pair, cell)
-  end
-  if n > 0 and current.op ~= 'r' then
-    eachLimit(pair, function(_, o, l, isOther)
-      l.algorithm.finish(w, o, l, isHeld(w, o), now, ended)
-      if isOther then
-        pair.last = max(pair.last, l.algorithm.ends(w, o, l))
-      end
-    end)
-  end
-  if pair.holdAt == 0 then
-    forgetHeld(pair)
-  end
-end
-
--- markHeld has the record of limit l count what a hold that ends is charged, with the rate or width of l.
-local function markHeld(l, now)
-  if l.kind > 0 then
-    local w, o = l.w, l.o
-    l.algorithm.keep(w, o, l, now)
-    w[o] = l.kind + heldMark
-    local longest = l.pair.holdAt + 2
-    w[longest] = max(w[longest], l.ban)
-  end
-end
-
--- addLimits adds empty records for the limits of the plan that a pair has not.
-local function addLimits(pair, now)
-  local w = pair.words
-  for _, l in ipairs(pair) do
-    if l.same or l.kind == 0 then
-      l.w, l.o = w, l.same and l.same.o or 0
-    elseif l.w ~= w then
-      if anyRare and pair.others > 0 and pair.holdAt == 0 then
-        dropEnded(pair, now)
-      end
-      l.w, l.o, pair.size = w, pair.size + 1, pair.size + l.size
-      l.algorithm.empty(w, l.o, l, w[1] > layout)
-    end
-  end
-end
-
--- useNew gives a pair that is not stored the words of a new one.
-local function useNew(pair)
-  local w = {unpack(pair.new)}
-  pair.words, pair.size = w, #w
-  for n = 1, #pair do
-    local l = pair[n]
-    l.w, l.o = w, l.first
-  end
-end
-
--- resetBroken replaces a pair that makes no sense: all its limits are just used up, which neither admits anew nor
--- denies for ever.
+-- resetBroken replaces a pair that makes no sense: all its limits are just used up.
 local function resetBroken(pair, now)
-  pair.holdAt, pair.banAt, pair.resetAt, pair.others = 0, 0, 0, 0
-  pair.words, pair.size = {16 + layout}, 1 -- unlike a pair that is not stored
-  addLimits(pair, now)
+  pair.states, pair.cells, pair.head, pair.dirty = {}, {}, 0, true
   for _, l in ipairs(pair) do
-    if l.kind > 0 and not l.same then
-      pair.dirty = repair(l.w, l.o, l, now)
+    l.pair = pair
+    if l.rate > 0 then
+      repair(l, nil, now)
     end
   end
 end
 
--- replaceBroken replaces a pair whose value makes no sense, or is the error of a command that could not read it.
-local function replaceBroken(pair, value, now)
+-- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense.
+local function readStates(pair, value)
+  local at = word + 1
+  while at <= #value do
+    local kind, sibling = unpackWords(formats[1], value, at), 0
+    if kind < 24 then
+      return at
+    end
+    local code = kind % 4
+    local algorithm, isBucket, isRing = algorithms[kind % 24 - code], kind % 24 < 4, kind % 24 == 8
+    if not algorithm or kind > 24 * maxExact or code > (isBucket and 2 or 0) or #value < at + 2 * word - 1 or #pair.states == maxStates then
+      return nil
+    elseif isBucket or isRing then
+      sibling = unpackWords(formats[1], value, at + word)
+      if sibling == 0 or sibling > maxExact or isRing and ceilDiv(floorDiv(kind, 24), sibling) > maxSubBuckets then
+        return nil
+      end
+    end
+    local size = word * sizeOf(kind - code, sibling)
+    if at + size - 1 > #value then
+      return nil
+    end
+    table.insert(pair.states, {kind = kind - code, sibling = sibling, algorithm = algorithm, text = sub(value, at, at + size - 1)})
+    at = at + size
+  end
+  return at
+end
+
+-- limitsOfHolds has the limits that holds name, by their words.
+local limitsOfHolds = newCache(function(text)
+  local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text)
+  local isBucket = kind % 24 == 0
+  if not algorithms[kind % 24] or kind < 24 or rate == 0 or capacity == 0 or max(kind / 24, rate, capacity, unit, ban, start, ends) > maxExact then
+    return nil
+  elseif isBucket and unit ~= 1 and unit ~= 1000 and unit ~= 1000000 or kind % 24 == 8 and (unit == 0 or ceilDiv(floorDiv(kind, 24), unit) > maxSubBuckets) then
+    return nil
+  elseif isBucket and capacity * ceilDiv(floorDiv(kind, 24), unit) > maxExact then
+    return nil
+  end
+  local l = newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
+  l.text, l.ended = text, true
+  return l
+end, 1000)
+
+-- readCells reads the cells of a pair from a place in its value, and reports false if they make no sense.
+local function readCells(pair, value, at)
+  local limits, last = {}, 0
+  local function read(n)
+    local from = at
+    at = at + n * word
+    if at - 1 > #value then
+      error('cut off', 0)
+    end
+    return unpackWords(formats[n], value, from)
+  end
+  while at <= #value do
+    local kind = read(1)
+    local cell = {kind = kind}
+    if kind == limitWords then
+      local l = limitsOfHolds[sub(value, at, at + 7 * word - 1)]
+      read(7)
+      limits[#limits + 1] = l or error('no limit', 0)
+    else
+      cell.ends = read(1)
+      if kind == holdCell then
+        local n
+        cell.n, cell.count, n = read(3)
+        cell.limits = {}
+        for i = 1, n do
+          cell.limits[i] = limits[read(1)] or error('no limit', 0)
+        end
+        cell.of = identityOf(cell.limits)
+      elseif kind == grantCell then
+        cell.n, cell.of = read(2)
+        cell.n = cell.n - grantZero
+      elseif kind == resetCell then
+        cell.n = read(1)
+      else
+        cell.n = 0
+      end
+      if kind > resetCell or kind < holdCell or cell.ends > maxExact or cell.n > maxExact or cell.ends < last or kind == holdCell and cell.count == 0 then
+        error('no cell', 0)
+      end
+      last = cell.ends
+      table.insert(pair.cells, cell)
+    end
+  end
+end
+
+-- chargeEnded charges what a hold that has ended held to its limits, at its end.
+local function chargeEnded(pair, cell)
+  for _, l in ipairs(cell.limits) do
+    l.pair, l.asked, l.room = pair, 0, 0
+    l.key = pair.key .. ':' .. format('%d', l.micros)
+    openState(l, cell.ends)
+    chargeState(l, cell.ends, cell.n, l.charge)
+  end
+end
+
+-- advanceCells brings the cells of a pair to now. It drops those that have ended, but not a ban, because the clock may go back.
+local function advanceCells(pair, now)
+  rewindCells(pair, now)
+  local cells, i = pair.cells, 1
+  while cells[i] and cells[i].ends <= now do
+    if cells[i].kind == banCell then
+      i = i + 1
+    else
+      local cell = table.remove(cells, i)
+      if cell.kind == holdCell then
+        pair.dirty = true
+        chargeEnded(pair, cell)
+      end
+    end
+  end
+end
+
+-- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it.
+local function takeApart(pair, value, now)
+  pair.states, pair.cells, pair.head, pair.grants, pair.bannedUntil, pair.hasNew, pair.dirty = {}, {}, 0, 0, 0, false, false
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
     error(value.err, 0)
   elseif type(value) == 'table' then
     call('DEL', pair.key)
-  end
-  resetBroken(pair, now)
-end
-
--- openRare brings what a pair holds to now, and notes until when the pair is banned.
-local function openRare(pair, now)
-  if pair.banAt > 0 then
-    pair.bannedUntil = pair.words[pair.banAt + 1]
-  end
-  if pair.holdAt > 0 then
-    rewindHolds(pair, now)
-    endHolds(pair, now)
-    sumHolds(pair)
-  end
-end
-
--- skipRecord notes a record that is not of a limit of the plan, and returns where the next one begins: behind the end
--- if the record makes no sense.
-local function skipRecord(pair, w, o)
-  local kind, size = w[o], sizeOf(w, o)
-  anyRare = anyRare or kind ~= lowsKind -- lows alone are not rare
-  if kind == holdKind then
-    pair.holdAt = o
-  elseif kind == banKind then
-    pair.banAt = o
-  elseif kind == resetKind then
-    pair.resetAt = o
-  elseif kind >= 16 then
-    pair.others = pair.others + 1
-  end
-  return o + (size or maxWords)
-end
-
--- parsePair parses the value of a pair. Limits of the plan that it does not have get an empty record.
-local function parsePair(pair, value, now)
-  local size = #value / word
-  local form = formats[size]
-  if not form then
-    return replaceBroken(pair, value, now)
-  end
-  local w, kinds, o, found = {unpackWords(form, value)}, pair.kinds, 2, 0
-  pair.words, pair.size = w, size
-  if w[1] % 16 ~= layout or w[1] > maxKept then
-    return replaceBroken(pair, value, now)
-  end
-  while o < size do
-    local l = kinds[-w[o]]
-    if l and l.w ~= w then -- the first record of its kind
-      l.w, l.o, found = w, o, found + 1
-      if l.period and (w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact) then
-        anyRare, anyOdd = true, true -- another rate, other ticks, a clock that went back, or a repair
-      end
-      o = o + l.size
-    else
-      o = skipRecord(pair, w, o)
+    return resetBroken(pair, now)
+  elseif value then
+    local at
+    if #value >= word and #value % word == 0 then
+      pair.head = unpackWords(formats[1], value)
+      at = pair.head <= maxKept and readStates(pair, value)
+    end
+    if not at or not pcall(readCells, pair, value, at) then
+      return resetBroken(pair, now)
     end
   end
-  if o ~= size + 1 then
-    return replaceBroken(pair, value, now)
-  elseif anyRare then
-    openRare(pair, now)
-  end
-  if found ~= #pair then
-    addLimits(pair, now)
+  if #pair.cells > 0 then
+    advanceCells(pair, now)
+    sumCells(pair)
   end
 end
 
--- endOf returns the instant from which the pair no longer matters. What is held will be charged when the hold ends.
-local function endOf(pair)
-  local w, hold, cost, last = pair.words, pair.holdAt, pair.heldCost, pair.last
-  if hold > 0 then
-    local ended = w[lastCell(w, hold)] + holdLife
-    last = max(last, ended)
-    eachLimit(pair, function(_, o, l) last = max(last, l.ends(w, o, l, ended, cost) + w[hold + 2]) end)
-    return last
+-- readTail reads the cells behind the states of a plan in the value of a pair, and reports whether it can be done so: neither are
+-- there other states, nor has the time changed what the cells say. It also returns the first word.
+local function readTail(pair, value, now)
+  if type(value) == 'table' or #value < pair.bytes + 2 * word or #value % word > 0 then
+    return false
   end
-  for _, l in ipairs(pair) do
-    last = max(last, l.ends(l.w, l.o, l))
+  local head, kind = unpackWords(formats[1], value), unpackWords(formats[1], value, pair.bytes + 1)
+  pair.cells = {}
+  if kind >= 24 or head > maxKept or not pcall(readCells, pair, value, pair.bytes + 1) then
+    return false
   end
-  if anyRare then
-    forgetHeld(pair)
+  for _, cell in ipairs(pair.cells) do
+    if cell.ends > latestOf(cell, now) or cell.ends <= now and cell.kind ~= banCell then
+      return false
+    end
+  end
+  sumCells(pair)
+  return true, head
+end
+
+-- lastOfHolds returns an instant from which what the holds of a pair will be charged no longer matters.
+local function lastOfHolds(pair, states)
+  local last = 0
+  for _, cell in ipairs(pair.cells) do
+    for _, l in ipairs(cell.limits or {}) do
+      local ends, used = cell.ends + l.micros, 0
+      if l.starts then
+        ends = l.starts[2]
+      elseif l.kind % 24 == 8 then
+        ends = ends + l.width
+      elseif l.kind % 24 == 0 then
+        for _, s in ipairs(states) do
+          if s.kind == l.kind then
+            used = max(used, (s.algorithm.ends(s.text) - cell.ends) * s.sibling / l.micros)
+          end
+        end
+        ends = cell.ends + (used + pair.heldCost) / l.rate * ceilDiv(l.micros, l.unit) * l.unit + l.ban
+      end
+      last = max(last, ends)
+    end
+    last = max(last, cell.ends)
   end
   return last
 end
 
--- saveTexts returns the command that stores the texts of sliding limits that have changed, without the words, or nil if none has.
-local function saveTexts(pair)
-  local w, o, command = pair.words, 2, nil
-  while o <= pair.size do
-    local algorithm = w[o] >= 16 and algorithms[w[o] % 16]
-    if algorithm and algorithm.save then
-      command = algorithm.save(w, o, pair.key, command, algorithm.recent)
-    end
-    o = o + sizeOf(w, o)
+-- save stores the value of a pair that matters until last: what pair.words have or, if there is a text, that behind its first word. If
+-- its key has to be kept for longer, but the server denies that, the pair does not say so: a later request tries again.
+local function save(pair, last, now, rest)
+  local head, prolong, words = pair.head, nil, pair.words
+  if last > head or now > head then
+    prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
+    head = 1000 * prolong
   end
-  return command
+  words[1] = head
+  local value = rest and pack(oneWord, head) .. rest or pack(pair.form, unpack(words, 1, pair.size))
+  call('HSET', pair.key, 's', value)
+  if prolong then
+    local reply = tryCall('PEXPIRE', pair.key, format('%d', prolong - floorDiv(now, 1000)))
+    if type(reply) == 'table' then
+      call('HSET', pair.key, 's', pack(oneWord, 1) .. sub(value, word + 1))
+      error(reply.err, 0)
+    end
+  end
+end
+
+-- textOfCells returns the words of cells.
+local function textOfCells(cells)
+  local places, count, texts, limits = {}, 0, {}, {}
+  for _, cell in ipairs(cells) do
+    local words, n = {cell.kind, cell.ends}, 2
+    if cell.kind == holdCell then
+      words[3], words[4], words[5], n = cell.n, cell.count, #cell.limits, 5
+      for _, l in ipairs(cell.limits) do
+        if not places[l.text] then
+          count = count + 1
+          places[l.text], limits[count] = count, pack(formats[1], limitWords) .. l.text
+        end
+        n = n + 1
+        words[n] = places[l.text]
+      end
+    elseif cell.kind == grantCell then
+      words[3], words[4], n = cell.n + grantZero, cell.of, 4
+    elseif cell.kind == resetCell then
+      words[3], n = cell.n, 3
+    end
+    texts[#texts + 1] = textOf(words, n)
+  end
+  return table.concat(limits) .. table.concat(texts)
+end
+
+-- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
+-- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
+local function inOrder(pair, now)
+  local first, rest, isFirst = {}, {}, {}
+  for _, l in ipairs(pair) do
+    for _, s in ipairs(pair.states) do
+      if s.kind == l.kind and s.sibling == l.sibling then
+        table.insert(first, s)
+        isFirst[s] = true
+      end
+    end
+  end
+  for _, s in ipairs(pair.states) do
+    s.ends = s.algorithm.ends(s.text)
+    if not isFirst[s] and (not pair.hasNew or pair.kinds[-s.kind] or s.ends >= now) then
+      table.insert(rest, s)
+    end
+  end
+  table.sort(rest, function(a, b) return a.ends > b.ends end)
+  for i = 1, min(#rest, maxStates - #first) do
+    table.insert(first, rest[i])
+  end
+  return first
+end
+
+-- saveChanged stores a pair if it has changed.
+local function saveChanged(pair, now)
+  if not pair.dirty then
+    return
+  end
+  local states, texts = pair, {}
+  pair.cells = pair.cells or {}
+  if pair.states then
+    states = inOrder(pair, now)
+  else
+    for _, l in ipairs(pair) do
+      l.text = l.isChanged and textOfState(l) or sub(pair.value, l.place, l.place + word * l.size - 1)
+      l.isChanged = false
+    end
+  end
+  local last = lastOfHolds(pair, states)
+  for i, s in ipairs(states) do
+    texts[i], last = s.text, max(last, s.algorithm.ends(s.text))
+  end
+  pair.dirty = false
+  if last == 0 then
+    call('DEL', pair.key)
+  else
+    save(pair, last, now, table.concat(texts) .. textOfCells(pair.cells))
+  end
 end

@@ -1,144 +1,193 @@
--- A plan: the shape of a request, without its keys, its costs and how long it may wait.
+-- A plan: the shape of a request, without its keys and its numbers.
 --
--- The library keeps plans that it has read. The text of a plan is a letter, t for a Take, p for a Take that charges nothing
--- whatever its claims say, s for a Settle or r for a reset, and six numbers for each limit of each claim. A claim without
--- limits, which is a ban, has six as well.
+-- The library keeps plans that it has read. The text of a plan is a letter, t, or p if the request charges nothing, and six numbers
+-- for each limit of each op. An op without limits, which is a ban or a reset, has six as well.
 --
---   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 · place of its key
---             among the request's keys, from 1
---   kind      period in µs · 16 + 0 for a token bucket, 4 a fixed window, 8 a sliding window, 12 a sliding log; 0 for a
---             limit in flight
+--   head      1 if an op begins + 2 for a dry run + 4 · what the op does: see op.lua + 64 · place of its key among the request's
+--             keys, from 1
+--   kind      see pair.lua; 0 for a limit in flight, and for no limit
 --   rate
 --   capacity
---   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window, else 0
+--   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window; the place of the key of a sliding log
 --   ban       microseconds that a token bucket denies for once it is used up, else 0
 --
--- For a calendar window, the kind is calendar · 16 + 4, the unit is how many starts of windows follow these numbers, in
--- ascending order, and the ban is the process's clock, as the microseconds since 1970 at which its minute began.
+-- For a calendar window, the unit is how many starts of windows follow these numbers, in ascending order, and the ban is the
+-- process's clock, as the microseconds since 1970 at which its minute began.
 --
--- What differs between requests of one plan are words beside the keys. The first ones are two for each claim:
+-- What differs between requests of one plan are words beside the keys. An op that is decided has two:
 --
---   cost      of the claim
+--   cost
 --   wait      for how many microseconds it may wait for its turn, or 0
 --
--- take.lua and settle.lua say which words follow.
-local claimWords, settleWords, leaseWords = 2, 5, 5 -- of each claim, and of each that is settled, or leased
+-- and any other has four:
+--
+--   cost      what was charged or held
+--   final     the final cost, or for a ban its microseconds; a grant is of cost - final requests
+--   at        when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
+--   turn      1 plus for how many microseconds it waited for its turn, or 0 if it could not wait
+local take, peek, hold, adjust, release, renew, ban, grant, reset, lend = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local minute, day = 60000000, 86400000000
-local maxPlans = 1000
-local decisions = {} -- what a plan does, by its letter: take.lua and settle.lua add them
 
--- newLimit returns the limit of six numbers. op is the letter of the plan.
-local function newLimit(op, head, kind, rate, capacity, unit, ban, starts)
-  local flags, micros, algorithm = head % 32, floorDiv(kind, 16), kind > 0 and algorithms[kind % 16] or inFlight
-  local l = {
-    begins = flags % 2 == 1, alone = flags % 4 >= 2, dryRun = flags % 8 >= 4, hold = flags % 16 >= 8, leased = flags >= 16,
-    place = (head - flags) / 32, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
-    rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
-    load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
-    size = algorithm.size, replied = algorithm.replied, o = 0,
+-- newInFlight returns a limit without states: one of requests in flight, which counts what its pair holds, or one that admits none.
+local function newInFlight(kind, rate, capacity)
+  return {
+    kind = kind, rate = 0, capacity = capacity, isStateless = true, asked = 0, room = 0,
+    open = function(l) return rate == 0 and -1 or l.asked > capacity and -1 or 0 end,
+    charge = function() return 0 end,
+    report = function() return rate > 0 and capacity or 0, 0, 0 end,
   }
-  l.peek = l.alone or op == 'p'
-  if rate == 0 then -- nothing is ever admitted
-    l.charge = inFlight.charge
-  end
-  if algorithm.compile then
-    algorithm.compile(l)
-  end
-  return l
 end
 
--- newPair returns a pair without limits. Its kinds are the first limit of each kind by -kind: miniredis allocates all
--- up to a large number that is a positive index. Its new are the words of a pair that is not stored.
-local function newPair()
-  return {kinds = {}, new = {layout}}
-end
-
--- addToPair adds a limit of a claim to its pair, and reports whether the pair has its kind already. If several claims are
--- charged to its state, the limit knows the others: no peeks, and dry runs separately, because they must not make others fail.
-local function addToPair(pair, l, claim)
-  local same = pair.kinds[-l.kind]
-  l.claim = claim
+-- addState has a pair have the state of a limit, and returns whether it has one of that kind.
+local function addState(pair, l)
+  local shared = pair.kinds[-l.kind] -- miniredis allocates all up to a large number that is a positive index
+  pair.kinds[-l.kind] = true
   for _, other in ipairs(pair) do
-    if other.kind == l.kind and other.dryRun == l.dryRun and not other.alone and not l.alone then
-      l.beside, other.beside = l.beside or {}, other.beside or {}
-      table.insert(l.beside, other.claim)
-      table.insert(other.beside, claim)
+    if other.kind == l.kind and other.sibling == l.sibling then
+      return true
     end
   end
-  table.insert(pair, l)
-  l.pair, l.first, l.same = pair, same and same.first or 0, same
-  if l.kind > 0 and not same then
-    pair.kinds[-l.kind], pair.kinds[-l.kind - heldMark] = l, l
-    l.first = #pair.new + 1
-    l.algorithm.empty(pair.new, l.first, l)
+  if not l.isStateless then
+    table.insert(pair, l)
   end
-  return same
+  return shared
 end
 
--- newPlan reads a plan. Besides its limits it has its pairs, and the claims with their first and last limits.
+-- finishPair computes where the states of a plan are in the value of a pair that has just these.
+local function finishPair(pair)
+  local n, words, texts = 1, {0}, {pack(oneWord, 0)}
+  for i, l in ipairs(pair) do
+    l.before, l.place, texts[i + 1] = n, word * n + 1, l.blank
+    for k = 1, l.size do
+      words[n + k] = k == 1 and l.tag or l.sibling -- put replaces what differs
+    end
+    n = n + l.size
+  end
+  pair.size, pair.bytes, pair.form, pair.words, pair.blank = n, word * n, formats[n], words, table.concat(texts)
+end
+
+-- besides returns the ops whose cost a limit is asked together with its own: those of the same pair and kind. Peeks are asked alone,
+-- and dry runs separately, because they must not make others fail.
+local function besides(plan, l)
+  local all = {}
+  for _, other in ipairs(plan.decided) do
+    local a, b = other.op, l.op
+    if other ~= l and other.pair == l.pair and other.kind == l.kind and a.isDry == b.isDry and a.does ~= peek and b.does ~= peek then
+      table.insert(all, a)
+    end
+  end
+  return #all > 0 and all or nil
+end
+
+-- newPlan reads a plan. decided are the limits of ops that are decided, live and dry are those without and with dry runs, settled
+-- are the other ops. The pairs of a plan that is not straight are always taken apart. A plan is plain if it only takes
+-- or peeks, and all its limits have states.
 local function newPlan(text)
-  local op = sub(text, 1, 1)
-  local plan = {op = op, decide = decisions[op], rare = op ~= 't', live = {}, claims = {}, leases = {}, pairs = {}}
-  local numbers = {}
+  local plan = {pairs = {}, ops = {}, settled = {}, decided = {}, live = {}, dry = {}, logs = {}, charges = sub(text, 1, 1) == 't', keys = 0}
+  local numbers, isStraight, isPlain, does = {}, true, true, nil
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
   end
-  local first, claim = 1, nil
+  local first, op = 1, nil
   while first <= #numbers do
-    local head, kind, rate, capacity, unit, ban = unpack(numbers, first, first + 5)
+    local head, kind, rate, capacity, unit, banned = unpack(numbers, first, first + 5)
+    local flags, starts, l = head % 64, nil, nil
+    local place = (head - flags) / 64
     first = first + 6
-    local starts
     if kind >= firstCalendar then
       starts = {unpack(numbers, first, first + unit - 1)}
-      plan.clock = ban
       first = first + unit
+      plan.clock = banned
+      unit, banned = 0, 0
     end
-    local l, i = newLimit(op, head, kind, rate, capacity, unit, ban, starts), #plan + 1
-    local pair = plan.pairs[l.place] or newPair()
-    plan[i], plan.pairs[l.place] = l, pair
-    if l.begins then
-      claim = {first = i, pair = pair, dryRun = l.dryRun}
-      table.insert(plan.claims, claim)
-      if l.leased then
-        table.insert(plan.leases, claim)
+    local pair = plan.pairs[place] or {kinds = {}, grants = 0, bannedUntil = 0, heldCost = 0, heldCount = 0, resetAt = 0}
+    plan.pairs[place], plan.keys = pair, max(plan.keys, place)
+    if flags % 2 == 1 then
+      op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}}
+      table.insert(plan.ops, op)
+      if op.does > hold then
+        table.insert(plan.settled, op)
+      end
+      does = does or op.does
+      if op.isDry or op.does ~= does or op.does >= grant then
+        isStraight = false
+      end
+      if op.does > peek then
+        isPlain = false
       end
     end
-    claim.last = i
-    plan.dry = plan.dry or l.dryRun and {}
-    table.insert(l.dryRun and plan.dry or plan.live, l)
-    plan.odd = addToPair(pair, l, claim) or plan.odd or l.peek or l.dryRun or l.rate == 0
-    plan.rare = plan.rare or plan.odd or l.hold
+    if kind == 0 or rate == 0 and kind % 24 == 0 then
+      l, isPlain = newInFlight(kind, rate, capacity), false
+    elseif kind % 24 == 12 then
+      l = newLimit(kind, rate, capacity, 0, 0)
+      l.keyPlace, plan.keys = unit, max(plan.keys, unit)
+      table.insert(plan.logs, l)
+    else
+      l = newLimit(kind, rate, capacity, unit, banned, starts)
+    end
+    if op.does ~= ban and op.does ~= reset then
+      l.op, l.pair = op, pair
+      plan.shared = addState(pair, l) or plan.shared
+      table.insert(op.limits, l)
+      if l.rate > 0 then
+        table.insert(op.charged, l)
+      end
+      if op.does <= hold then
+        table.insert(plan.decided, l)
+        table.insert(op.isDry and plan.dry or plan.live, l)
+      end
+    end
   end
-  plan.count, plan.leased, plan.behind = #plan, #plan.leases > 0, 1 + word * claimWords * #plan.claims
-  if op == 'r' then
-    plan.pairs = {newPair()}
+  for _, pair in ipairs(plan.pairs) do
+    finishPair(pair)
+    if not pair.form then
+      isStraight = false
+    end
   end
-  plan.keys = #plan.pairs
-  clearRare(plan)
+  for _, l in ipairs(plan.decided) do
+    l.beside = besides(plan, l)
+  end
+  for _, other in ipairs(plan.ops) do
+    other.of = identityOf(other.charged)
+  end
+  plan.isStraight, plan.isPlain = isStraight and not plan.shared, isPlain
+  if isStraight and does == peek then
+    plan.charges = false
+  end
+  plan.hasDry, plan.hasSettled, plan.hasLogs = #plan.dry > 0, #plan.settled > 0, #plan.logs > 0
   return plan
 end
 
--- askedOf returns the cost of all claims that are charged to the state of a limit. One in flight counts requests.
-local function askedOf(l)
-  local unit = l.kind == 0 and 1 or maxExact
-  local asked = min(l.claim.cost, unit)
-  for _, other in ipairs(l.beside or {}) do
-    asked = min(asked + min(other.cost, unit), maxExact)
-  end
-  return asked
+-- ask sets what a limit is asked.
+local function ask(l, cost)
+  l.asked = cost
+  l.room = l.period and l.full - cost * l.period or l.rate - cost
 end
 
--- setNumbers sets the costs and waits of the claims of a plan from the words of a request.
+-- costOf returns the cost of an op for a limit: one in flight counts requests.
+local function costOf(op, l)
+  return l.kind == 0 and 1 or op.cost
+end
+
+-- setNumbers sets the numbers of the ops of a plan from the words of a request.
 local function setNumbers(plan, numbers)
+  local at = 1
   plan.numbers = numbers
-  for n = 1, #plan.claims do
-    local claim = plan.claims[n]
-    claim.cost, claim.maxWait = unpackWords(formats[2], numbers, 1 + word * claimWords * (n - 1))
+  for _, op in ipairs(plan.ops) do
+    if op.does <= hold then
+      op.cost, op.maxWait = unpackWords(formats[2], numbers, at)
+      at = at + 2 * word
+    else
+      op.cost, op.final, op.at, op.turn = unpackWords(formats[4], numbers, at)
+      at = at + 4 * word
+    end
   end
-  for i = 1, plan.count do
-    local l = plan[i]
-    local asked, period = (l.beside or l.kind == 0) and askedOf(l) or l.claim.cost, l.period
-    l.asked, l.room = asked, period and l.full - asked * period or l.rate - asked
+  for _, l in ipairs(plan.decided) do
+    local asked = costOf(l.op, l)
+    for _, op in ipairs(l.beside or {}) do
+      asked = min(asked + costOf(op, l), maxExact)
+    end
+    ask(l, asked)
   end
 end
 
@@ -147,15 +196,4 @@ local function isFar(plan, now)
   return now <= plan.clock - day or now >= plan.clock + minute + day
 end
 
--- plans[text] is the plan of a text.
-local planCount = 0
-local plans = setmetatable({}, {__index = function(all, text)
-  if planCount >= maxPlans then
-    planCount = 0
-    for old in pairs(all) do
-      all[old] = nil
-    end
-  end
-  all[text], planCount = newPlan(text), planCount + 1
-  return all[text]
-end})
+local plans = newCache(newPlan, 1000)

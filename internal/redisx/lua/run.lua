@@ -4,42 +4,43 @@
 -- Arguments: for each request the text of its plan, which is empty if that is the plan of the request before, and its words: see
 -- plan.lua. One more argument is an instant for tests at which the call is decided, in microseconds since 1970.
 --
--- Returns words: the server's clock in microseconds since 1970, how many states made no sense and were replaced, and
--- for each request what take.lua and settle.lua say, or a code: failed if it could not be decided, because of an error
--- that the server's log has, or farOff if the clock of the process is more than a day off.
+-- Returns words: the server's clock in microseconds since 1970, how many states made no sense and were replaced, and for each request
+-- what op.lua says, or a code: failed if it could not be decided, because of an error that the server's log has, or farOff if the
+-- clock of the process is more than a day off.
 
--- tooFar replies that the clock of the process is wrong.
-local function tooFar(_, _, _, _, filled)
-  out[filled + 1] = farOff
-  return filled + 1
-end
-
--- decideFrom decides the requests that were not tried yet. It counts a request in tried, and its keys, before it decides it, so
--- that a request that fails is not tried again.
-local plan, first, tried, filled
-local function decideFrom(keyList, args, count, now)
-  while tried < count do
-    local text, numbers, key = args[2 * tried + 1], args[2 * tried + 2], first
-    plan = text == '' and plan or plans[text]
-    tried, first = tried + 1, first + plan.keys
+-- doFrom does the requests that were not tried yet: tried is the argument that the next one begins with, first how many keys those
+-- before it have. It counts a request before it does it, so that one that fails is not tried again.
+local plan, tried, first, filled
+local function doFrom(keyList, args, count, now)
+  for i = tried, count - 1, 2 do
+    local text, numbers, key = args[i], args[i + 1], first
+    if text ~= '' then
+      plan = plans[text]
+    end
+    local plan = plan
+    tried, first = i + 2, key + plan.keys
     if numbers ~= plan.numbers then -- mostly all cost 1
       setNumbers(plan, numbers)
     end
-    local decide = plan.clock and isFar(plan, now) and tooFar or plan.decide
-    filled = decide(plan, keyList, key, now, filled, numbers)
+    if plan.clock and isFar(plan, now) then
+      filled = filled + 1
+      out[filled] = farOff
+    else
+      filled = doOps(plan, keyList, key, now, filled)
+    end
   end
 end
 
 -- run does what a call asks. A request that fails does not spoil others. If it is the only one, its error is the reply.
 local function run(keyList, args)
-  local time, count = call('TIME'), floorDiv(#args, 2)
-  local now = tonumber(args[2 * count + 1]) or time[1] * 1000000 + time[2]
-  first, tried, repaired, filled = 1, 0, 0, 2
-  if count == 1 then
-    decideFrom(keyList, args, count, now)
+  local time, count = call('TIME'), #args
+  local now = count % 2 == 0 and time[1] * 1000000 + time[2] or tonumber(args[count])
+  tried, first, repaired, filled = 1, 0, 0, 2
+  if count < 4 then
+    doFrom(keyList, args, count, now)
   end
   while tried < count do
-    local ok, err = pcall(decideFrom, keyList, args, count, now)
+    local ok, err = pcall(doFrom, keyList, args, count, now)
     if not ok then
       redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
       filled = filled + 1

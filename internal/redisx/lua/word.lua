@@ -33,7 +33,8 @@ end
 
 local struct = rawget(_G, 'struct') or wordsWithoutStruct()
 local pack, unpackWords = struct.pack, struct.unpack
-local format, sub, unpack = string.format, string.sub, unpack
+local format, sub, byte, unpack = string.format, string.sub, string.byte, unpack
+local call, tryCall = redis.call, redis.pcall
 
 -- formats[n] is the format of n words, nil if n is no whole number, or too many for one call. An 'L' is faster than an
 -- 'I8', but shorter if the server has 32 bits.
@@ -45,6 +46,8 @@ local formats = setmetatable({}, {__index = function(all, n)
     return all[n]
   end
 end})
+
+local oneWord = formats[1]
 
 -- textOf returns the first n words of a list as bytes.
 local function textOf(list, n)
@@ -58,4 +61,19 @@ local function textOf(list, n)
     texts[#texts + 1] = pack(formats[last - first + 1], unpack(list, first, last))
   end
   return table.concat(texts)
+end
+
+-- newCache returns a table that makes what it does not have from a text: at most as many as most.
+local function newCache(make, most)
+  local count = 0
+  return setmetatable({}, {__index = function(all, text)
+    if count >= most then
+      count = 0
+      for old in pairs(all) do
+        all[old] = nil
+      end
+    end
+    all[text], count = make(text), count + 1
+    return rawget(all, text)
+  end})
 end

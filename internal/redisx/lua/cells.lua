@@ -1,0 +1,220 @@
+-- Everything dated that a pair remembers besides the states of its limits. Mirrors internal/algorithm.
+--
+-- A cell is a table. It has a kind, and ends, the instant from which it no longer counts:
+--
+--   hold    n is the cost of its requests, count their number, limits what n is charged to at the end, and of their names
+--   grant   n is a number of requests, negative if they were taken away, and of is the kind of the limits
+--   ban     of the pair
+--   reset   what was charged before the instant n is not given back
+--
+-- The cells of a pair are in the order of their ends. A pair has one cell for the holds of the same 6 s and limits, one for the
+-- grants of a kind with the same end, at most one ban and at most one reset. They are stored as words:
+--
+--   1, kind, rate, capacity, unit, ban, start, end   a limit of the holds that follow; start and end are of a calendar's window
+--   2, ends, n, count, number of limits, limits      a hold; limits are numbered from 1
+--   3, ends, n + grantZero, of                       a grant
+--   4, ends                                          a ban
+--   5, ends, n                                       a reset
+local limitWords, holdCell, grantCell, banCell, resetCell = 1, 2, 3, 4, 5
+local holdWidth, holdLife = 6000000, 66000000
+local hint = 1000000 -- the wait that is reported where only holds are in the way
+local grantZero, maxGrant, maxGrants = 4503599627370496, 1073741823, 60 -- 2^52, 2^30-1
+
+-- limited returns n as far as a grant can say it.
+local function limited(n)
+  return max(-maxGrant, min(n, maxGrant))
+end
+
+-- addCell adds a cell to a pair: to the cell that it belongs to, or as a further one.
+local function addCell(pair, cell)
+  local cells, kind = pair.cells or {}, cell.kind
+  pair.cells, pair.dirty = cells, true
+  for i, same in ipairs(cells) do
+    if same.kind == kind and same.of == cell.of and (same.ends == cell.ends or kind >= banCell) then
+      if kind == holdCell then
+        same.n, same.count = min(same.n + cell.n, maxExact), same.count + cell.count
+        return
+      end
+      table.remove(cells, i)
+      if kind == grantCell then
+        cell.n = limited(same.n + cell.n)
+      else
+        cell.ends, cell.n = max(same.ends, cell.ends), max(same.n, cell.n)
+      end
+      break
+    end
+  end
+  local i = #cells
+  while i > 0 and cells[i].ends > cell.ends do
+    i = i - 1
+  end
+  if kind ~= grantCell or cell.n ~= 0 then
+    table.insert(cells, i + 1, cell)
+  end
+end
+
+-- sumCells sets what the cells of a pair come to.
+local function sumCells(pair)
+  pair.heldCost, pair.heldCount, pair.bannedUntil, pair.resetAt, pair.grants = 0, 0, 0, 0, 0
+  for _, cell in ipairs(pair.cells) do
+    local kind = cell.kind
+    if kind == holdCell then
+      pair.heldCost, pair.heldCount = min(pair.heldCost + cell.n, maxExact), pair.heldCount + cell.count
+    elseif kind == grantCell then
+      pair.grants = pair.grants + 1
+    elseif kind == banCell then
+      pair.bannedUntil = cell.ends
+    else
+      pair.resetAt = cell.n
+    end
+  end
+end
+
+-- addHold holds cost from now on, for count requests with these limits.
+local function addHold(pair, now, cost, count, limits, of)
+  addCell(pair, {kind = holdCell, ends = now - now % holdWidth + holdLife, n = cost, count = count, limits = limits, of = of})
+  sumCells(pair)
+end
+
+-- releaseHold ends a hold of cost made at an instant, and returns how much it held, and its limits, or nil if it has ended. If the
+-- instant is later than all holds of these limits, because the clock went back, releaseHold takes from the latest.
+local function releaseHold(pair, at, cost, of)
+  local latest, ends = 0, at - at % holdWidth + holdLife
+  for _, cell in ipairs(pair.cells or {}) do
+    if cell.kind == holdCell and cell.of == of then
+      latest = cell.ends
+    end
+  end
+  for i, cell in ipairs(pair.cells or {}) do
+    if cell.kind == holdCell and cell.of == of and cell.ends == min(ends, latest) then
+      local released = min(cost, cell.n)
+      cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
+      if cell.count <= 0 then
+        table.remove(pair.cells, i)
+      end
+      sumCells(pair)
+      return released, cell.limits
+    end
+  end
+end
+
+-- latestOf returns the latest end that a cell can have at now.
+local function latestOf(cell, now)
+  if cell.kind == holdCell then
+    return now - now % holdWidth + holdLife
+  end
+  return cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
+end
+
+-- rewindCells has holds, and grants that last one period, end no later than those of now: the clock may have gone back.
+local function rewindCells(pair, now)
+  local late = {}
+  for i = #pair.cells, 1, -1 do
+    local cell = pair.cells[i]
+    local latest = latestOf(cell, now)
+    if cell.ends > latest then
+      cell.ends = latest
+      table.insert(late, 1, table.remove(pair.cells, i))
+    end
+  end
+  for _, cell in ipairs(late) do
+    addCell(pair, cell)
+  end
+end
+
+-- addGrant grants n requests to the limits of a kind until an instant. If there are too many grants, the two of this kind that
+-- end first become one, which at no instant grants more.
+local function addGrant(pair, of, ends, n)
+  addCell(pair, {kind = grantCell, of = of, ends = ends, n = limited(n)})
+  sumCells(pair)
+  if pair.grants <= maxGrants then
+    return
+  end
+  local first, second
+  for i = #pair.cells, 1, -1 do
+    if pair.cells[i].kind == grantCell and pair.cells[i].of == of then
+      second = first
+      first = i
+    end
+  end
+  if second then
+    local b, a = table.remove(pair.cells, second), table.remove(pair.cells, first)
+    if b.n >= 0 then
+      addGrant(pair, of, a.ends, a.n + b.n)
+    else
+      addGrant(pair, of, b.ends, min(a.n, 0) + b.n)
+    end
+  end
+end
+
+-- grantedAt returns what is granted to a limit at an instant, and until when that stays.
+local function grantedAt(l, at)
+  local n, stays = 0, math.huge
+  if l.pair.grants == 0 then
+    return n, stays
+  end
+  for _, cell in ipairs(l.pair.cells) do
+    if cell.kind == grantCell and cell.of == l.kind and cell.ends > at then
+      n, stays = n + cell.n, min(stays, cell.ends)
+    end
+  end
+  return n, stays
+end
+
+-- fallsTo returns how long after now a limit takes to have used no more than target plus what is granted then, or -1 for never.
+-- untilUsed(l, now, n) says how long it takes until it has used no more than n.
+local function fallsTo(l, now, target, untilUsed)
+  local from = now
+  while true do
+    local granted, stays = grantedAt(l, from)
+    local n = target + min(granted, l.most)
+    if n >= 0 then
+      local turn = max(from, now + untilUsed(l, now, n))
+      if turn < stays then
+        return turn - now
+      end
+    end
+    if stays == math.huge then
+      return -1
+    end
+    from = stays
+  end
+end
+
+-- waitFor returns how long after now a limit that counts requests takes to admit what it is asked, or -1 for never.
+local function waitFor(l, now, untilUsed)
+  if l.room < 0 and (l.pair.grants == 0 or l.rate == 0) then
+    return -1
+  elseif l.pair.grants == 0 then
+    return untilUsed(l, now, l.room)
+  end
+  return fallsTo(l, now, l.room, untilUsed)
+end
+
+-- reportUsed returns what the rate and the grants of a limit leave of what is used, negative if more is used, and the waits until
+-- there is one more and until nothing is used: none if nothing is used and something is left.
+local function reportUsed(l, now, untilUsed)
+  local rate, used = l.rate, l.used
+  if rate == 0 then -- nothing is admitted, whatever is granted
+    return 0, 0, 0
+  end
+  local free = rate + min(grantedAt(l, now), l.most) - used
+  if used == 0 and free > 0 then
+    return free, 0, 0
+  end
+  local reset, target = untilUsed(l, now, 0), rate - 1 - max(0, free)
+  if l.pair.grants == 0 then
+    return free, untilUsed(l, now, target), reset
+  end
+  local refill = fallsTo(l, now, target, untilUsed)
+  if free <= 0 then -- perhaps not before a grant that takes away has ended
+    return free, refill, max(reset, refill)
+  end
+  return free, refill < 0 and reset or min(refill, reset), reset
+end
+
+-- tellFree replies what report returns: it is the function tell of algorithms without a shorter one.
+local function tellFree(l, out, n, now)
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, l.report(l, now)
+  return n + 4
+end

@@ -1,0 +1,155 @@
+-- The state of a SlidingLog: a sorted set with the instant of each request, beside the hash of the pair. Mirrors internal/algorithm.
+--
+-- A member is a request. Its score is the instant, and its name is the instant and a number that counts on within it, because the
+-- requests of a batch share an instant. The words in the pair: kind, and the instant until which the set is certain to be kept.
+local log = {size = 2}
+local maxMembers = 10000
+local many = 500 -- arguments of one command
+
+local function text(n)
+  return format('%d', n)
+end
+
+-- countOf returns how many members have a score between two bounds.
+local function countOf(l, from, to)
+  return call('ZCOUNT', l.key, from, to)
+end
+
+-- eachPart calls a command with the names of the numbers from first to last of an instant: for ZADD after its score.
+local function eachPart(l, command, at, first, last)
+  local score, sum = text(at), 0
+  for from = first, last, many do
+    local args = {}
+    for i = from, min(last, from + many - 1) do
+      if command == 'ZADD' then
+        args[#args + 1] = score
+      end
+      args[#args + 1] = score .. ':' .. text(i)
+    end
+    sum = sum + call(command, l.key, unpack(args))
+  end
+  return sum
+end
+
+-- add adds members of now.
+local function add(l, now, n)
+  local first = l.newest == now and countOf(l, text(now), text(now)) or 0
+  eachPart(l, 'ZADD', now, first, first + n - 1)
+  l.newest, l.used = now, l.used + n
+end
+
+-- keep has the set expire once nothing in it counts, at the earliest.
+local function keep(l, now, fresh)
+  local ends = now + l.micros
+  if fresh or ends > l.kept then
+    l.kept = ends + slack * 1000
+    call('PEXPIRE', l.key, text(ceilDiv(l.micros, 1000) + slack))
+    return ends
+  end
+  return 0
+end
+
+-- moveLater counts members of after now, of before the clock went back, as made now.
+local function moveLater(l, now)
+  local after = '(' .. text(now)
+  local n = countOf(l, after, '+inf')
+  call('ZREMRANGEBYSCORE', l.key, after, '+inf')
+  l.newest = now
+  add(l, now, n)
+  keep(l, now, true) -- the set may have been empty in between
+  store(l)
+end
+
+-- untilUsed returns how long after now an opened log takes to count no more than n.
+local function untilUsed(l, now, n)
+  if l.used <= n then
+    return 0
+  elseif n == 0 then
+    return l.newest + l.micros - now
+  end
+  local place = text(-n - 1)
+  return call('ZRANGE', l.key, place, place, 'WITHSCORES')[2] + l.micros - now
+end
+
+-- open finds what the log counts at now, and returns how long after now it admits what it is asked.
+function log.open(l, words, place, now)
+  local kind
+  kind, l.kept = unpackWords(formats[2], words, place)
+  if kind ~= l.kind then
+    return nil
+  elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
+    l.kept = 0
+  end
+  local last, since = tryCall('ZRANGE', l.key, '-1', '-1', 'WITHSCORES'), now - l.micros
+  local newest = tonumber(last[2])
+  l.newest, l.used = newest or 0, 0
+  if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
+    error(last.err, 0)
+  end
+  local isForeign = newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':')
+  if last.err or isForeign or l.newest > now then
+    if not l.state then
+      return nil
+    elseif last.err or isForeign then
+      call('DEL', l.key)
+      return repair(l, l.state, now)
+    end
+    moveLater(l, now)
+  end
+  if l.newest > since then
+    l.used = countOf(l, '(' .. text(since), '+inf')
+    if l.used > maxMembers then
+      if l.state then
+        call('DEL', l.key)
+      end
+      return l.state and repair(l, l.state, now)
+    end
+  end
+  if l.used <= l.room and l.pair.grants == 0 then
+    return 0
+  end
+  return waitFor(l, now, untilUsed)
+end
+
+-- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
+function log.charge(l, now, cost)
+  local fresh = l.used == 0
+  if l.newest > 0 then
+    call('ZREMRANGEBYSCORE', l.key, '-inf', text(now - l.micros))
+  end
+  add(l, now, min(cost, maxMembers - l.used))
+  return keep(l, now, fresh)
+end
+
+function log.put(l, words, n)
+  words[n + 2] = l.kept
+end
+
+-- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
+function log.refund(l, now, at, _, cost)
+  local n = countOf(l, text(at), text(at))
+  local back = min(n, cost)
+  if back > 0 and eachPart(l, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
+    call('DEL', l.key)
+    repair(l, l.state, now)
+  end
+  return false
+end
+
+function log.report(l, now)
+  return reportUsed(l, now, untilUsed)
+end
+
+function log.ends(text)
+  return max(0, unpackWords(oneWord, text, word + 1) - slack * 1000)
+end
+
+function log.grantEnds(l, now)
+  return now + l.micros
+end
+
+function log.compile(l)
+  l.sibling, l.most = 0, max(0, maxMembers - l.rate)
+end
+
+algorithms[12] = log

@@ -1,0 +1,98 @@
+-- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm.
+--
+-- Windows are multiples of the period since 1970, or the windows of a calendar. A calendar's limit has the starts of the windows
+-- around now: the process computes them, and the server's clock chooses.
+--
+-- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
+local window = {size = 4}
+local fourWords = formats[4]
+
+-- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
+local function windowOf(l, at)
+  local starts = l.starts
+  if not starts then
+    local start = at - at % l.micros
+    return start, start + l.micros
+  end
+  local i = #starts - 1
+  while i > 0 and starts[i] > at do
+    i = i - 1
+  end
+  return starts[i] or 0, starts[i + 1]
+end
+
+-- untilUsed returns how long after now an opened window takes to count no more than n.
+local function untilUsed(l, now, n)
+  return l.used <= n and 0 or l.ends - now
+end
+
+-- open brings the window to now, and returns how long after now it admits what it is asked. After the clock went back, the next
+-- window is kept, and a later one becomes the current window.
+function window.open(l, text, place, now)
+  local kind, used, start, ends = unpackWords(fourWords, text, place)
+  local first, last = windowOf(l, now)
+  if kind ~= l.kind then
+    return nil
+  elseif used > maxExact then
+    return l.state and repair(l, l.state, now)
+  elseif start < first or used == 0 then
+    used, start, ends = 0, first, last
+  elseif start == first then
+    ends = last
+  elseif start > last then
+    if not l.state then
+      return nil
+    end
+    start, ends, l.pair.dirty = first, last, true
+    l.state.text = pack(fourWords, kind, used, start, ends)
+  end
+  l.used, l.start, l.ends = used, start, ends
+  if used <= l.room and l.pair.grants == 0 then
+    return 0
+  end
+  return waitFor(l, now, untilUsed)
+end
+
+-- charge adds cost, even if it does not fit.
+function window.charge(l, _, cost)
+  l.used = min(l.used + cost, maxExact)
+  return l.ends
+end
+
+function window.put(l, words, n)
+  words[n + 2], words[n + 3], words[n + 4] = l.used, l.start, l.ends
+end
+
+-- refund takes back a charge of cost at an earlier instant, if that was in this window. It returns whether that changes it.
+function window.refund(l, _, at, _, cost)
+  local text, place = stored(l)
+  local _, used, start, ends = unpackWords(fourWords, text, place)
+  l.used, l.start, l.ends = max(0, used - cost), start, ends
+  return used > 0 and at >= start and at < ends
+end
+
+function window.report(l, now)
+  return reportUsed(l, now, untilUsed)
+end
+
+-- tell replies what is used, and how long the window still is. It returns how much of the reply there is.
+function window.tell(l, out, n, now)
+  out[n + 1], out[n + 2], out[n + 3] = l.wait, l.used, l.ends - now
+  return n + 3
+end
+
+function window.ends(text)
+  local _, used, _, ends = unpackWords(fourWords, text)
+  return used == 0 and 0 or ends
+end
+
+-- grantEnds returns when a grant that is made at now ends.
+function window.grantEnds(l)
+  return l.ends
+end
+
+function window.compile(l)
+  l.sibling, l.most = 0, math.huge
+end
+
+algorithms[4] = window
