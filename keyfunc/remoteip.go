@@ -34,29 +34,28 @@ func RemoteIP(r *http.Request) (string, error) {
 
 // peer4 returns the key of a peer whose RemoteAddr is an IPv4 address with a port, or "" for any other. Such an address
 // has only one text, so the key is a copy of it: this avoids parsing and formatting on the hot path. Like netip, peer4
-// requires four numbers without leading zeros.
+// requires four numbers without leading zeros; validPort says what a port is.
 func peer4(remote string) string {
-	dots, number, digits := 0, 0, 0
+	const separators = "...:"
+	part, end, number, digits := 0, 0, 0, 0 // part 4 is the port
 	for i := range len(remote) {
-		c := remote[i]
-		switch {
+		switch c := remote[i]; {
 		case '0' <= c && c <= '9':
-			if number = number*10 + int(c-'0'); number > 255 || digits > 0 && number < 10 {
+			number, digits = number*10+int(c-'0'), digits+1
+			if number > 65535 || digits > 5 || part < 4 && (number > 255 || digits > 1 && number < 10) {
 				return ""
 			}
-			digits++
-		case digits == 0:
+		case digits == 0, part == 4, c != separators[part]:
 			return ""
-		case c == '.' && dots < 3:
-			dots, number, digits = dots+1, 0, 0
-		case c == ':' && dots == 3 && validPort(remote[i:]):
-			var b [len("ip:255.255.255.255")]byte
-			return string(append(append(b[:0], "ip:"...), remote[:i]...))
 		default:
-			return ""
+			part, end, number, digits = part+1, i, 0, 0
 		}
 	}
-	return ""
+	if part < 4 || digits == 0 {
+		return ""
+	}
+	var b [len("ip:255.255.255.255")]byte
+	return string(append(append(b[:0], "ip:"...), remote[:end]...))
 }
 
 // RewrittenIP is RemoteIP for servers where something trusted sets r.RemoteAddr, such as an adapter for AWS Lambda. It
