@@ -1,7 +1,9 @@
 package core
 
 import (
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -57,7 +59,8 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 	var took time.Duration
 	switch err = l.ask(rules, c, &g.own.request, before); {
 	case err != nil:
-	case len(c.claims()) == 0:
+		err = within(c.asking(), err)
+	case c.isEmpty():
 		c.allowed = true
 	case rules.mayWait:
 		took, err = l.decide(r.Context(), r, c)
@@ -73,21 +76,18 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 // ask makes c ask for what every rule says that applies to r and was not decided before. It asks for nothing if r is a
 // request to skip. If a callback fails, the last claim is the failed rule's.
 func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*receipt) (err error) {
-	var rule *activeRule
-	defer func() {
-		if err != nil {
-			err = within(rule.errorPlace(), err)
-		}
-	}()
 	defer recovered(&err)
 	if len(l.skips) > 0 {
 		if skipped, err := l.skip(c, r); skipped || err != nil {
 			return err
 		}
 	}
-	var room [8]int
-	for _, i := range rules.routes.Match(r, room[:0]) {
-		rule = &rules.rules[i]
+	indexes := rules.all
+	if rules.routes != nil {
+		indexes = rules.routes.Match(r, make([]int, 0, 8))
+	}
+	for _, i := range indexes {
+		rule := &rules.rules[i]
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue
 		}
@@ -100,13 +100,22 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 		switch {
 		case err != nil:
 			return err
-		case applies:
-			l.noteProxy(r, a)
-		default:
+		case !applies:
 			c.drop()
+		case mayBeProxy(a.key, r.RemoteAddr):
+			l.noteProxy(r, a)
 		}
 	}
 	return nil
+}
+
+// asking returns the prefix of an error in ask: the rule of the last claim or, if there is none, "skip".
+func (c *receipt) asking() string {
+	claims := c.claims()
+	if len(claims) == 0 {
+		return "skip"
+	}
+	return claims[len(claims)-1].rule.place()
 }
 
 // skip reports whether r is a request to skip.
@@ -119,10 +128,82 @@ func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
 	return skipped, err
 }
 
-// errorPlace returns the prefix of a callback's error: the rule, or "skip" if rule is nil.
-func (rule *activeRule) errorPlace() string {
-	if rule == nil {
-		return "skip"
+// fill sets the fields of a by calling the callbacks of its rule for r. It reports false if the rule does not apply.
+func (a *asked) fill(r *http.Request) (applies bool, err error) {
+	rule := a.rule
+	if rule.Match != nil && !rule.Match(r) {
+		return false, nil
 	}
-	return rule.place()
+	if rule.Cost != nil {
+		if a.cost = rule.Cost(r); a.cost < 0 {
+			return true, invalid("cost must not be negative, got %d", a.cost)
+		}
+		if a.cost == 0 {
+			return false, nil
+		}
+	}
+	if err := a.identify(r); err != nil {
+		return true, err
+	}
+	if rule.CostAfter != nil {
+		a.cost = min(a.cost, a.set.smallest)
+	}
+	a.hold = !a.peek && (rule.CostAfter != nil || a.set.inFlight)
+	return true, nil
+}
+
+var (
+	errNoKeyFunc = invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
+	errEmptyKey  = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
+)
+
+// identify sets the key of a, and the limits that replace the rule's own, if any.
+func (a *asked) identify(r *http.Request) error {
+	rule := a.rule
+	if rule.Key == nil {
+		return errNoKeyFunc
+	}
+	key, err := rule.Key(r)
+	if err == nil && key == "" {
+		err = errEmptyKey
+	}
+	if err == nil && (rule.Override != nil || rule.Tier != nil) {
+		err = a.replaceLimits(r, key)
+	}
+	if err == nil {
+		a.key = key
+	}
+	return err
+}
+
+// replaceLimits sets the limits of a to what the rule's Override returns for the key or, if that is none, its Tier for r.
+func (a *asked) replaceLimits(r *http.Request, key string) error {
+	callback, limits := "override", []Limit(nil)
+	if a.rule.Override != nil {
+		limits = a.rule.Override(key)
+		a.over = len(limits) > 0
+	}
+	if len(limits) == 0 && a.rule.Tier != nil {
+		callback, limits = "tier", a.rule.Tier(r)
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	return a.use(limits, callback)
+}
+
+// use sets the limits of a to what a callback returned.
+func (a *asked) use(limits []Limit, callback string) error {
+	a.set = limitSetOf(limits)
+	if a.set.err == nil && a.rule.MaxWait > 0 && !a.set.waits {
+		return within(callback, limitsCanWait(a.rule.MaxWait, limits))
+	}
+	return within(callback, a.set.err)
+}
+
+// recovered makes a panic of a callback an error: it must neither admit the request nor take the server down. Defer it.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = &callbackPanic{v, debug.Stack()}
+	}
 }

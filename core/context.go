@@ -2,78 +2,10 @@ package core
 
 import (
 	"context"
-	"net/http"
 	"slices"
-	"unsafe"
-
-	"github.com/spillgate/spillgate/internal/logger"
-	"github.com/spillgate/spillgate/internal/routes"
 )
 
 type contextKey struct{}
-
-// carried is a context that carries the decision of one limiter. The context that it extends may carry decisions of others.
-type carried struct {
-	context.Context
-	router  Router  // nil if no adapter is involved
-	receipt receipt // of what Guard decides
-}
-
-// guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time
-// than two.
-type guarded struct {
-	request http.Request
-	carried
-}
-
-// roomy is a guarded with room for its result, which callers of Check and observers may keep.
-type roomy struct {
-	guarded
-	room [1]Result
-}
-
-// newGuard returns a Guard with a copy of r, for l to decide. The copy's context extends ctx. net/http adds the trailers of a
-// chunked HTTP/1 body to the Trailer map of the request that the server made, which may be r. So r and its copy share
-// one map.
-func newGuard(l *Limiter, ctx context.Context, r *http.Request, router Router, withRoom bool) (g Guard) {
-	g.request = r
-	if withRoom {
-		own := new(roomy)
-		g.own, g.room = &own.guarded, &own.room
-	} else {
-		g.own = new(guarded)
-	}
-	own := g.own
-	own.Context, own.router = ctx, router
-	own.receipt.limiter, own.receipt.nested = l, carriedBy(ctx) != nil
-	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		r.Trailer = make(http.Header)
-	}
-	own.request = *r.WithContext(&own.carried)
-	return g
-}
-
-// restore copies what handlers have changed in g's request back to r, so that r is as it would be without the limiter.
-// If nothing has changed, restore does not write to r, because other goroutines may be reading it.
-func (g *guarded) restore(r *http.Request) {
-	now, ctx := g.request.Context(), r.Context()
-	replaced := now != context.Context(&g.carried) // the handler called *r = *r.WithContext(now)
-	if !replaced && identical(r, g.request.WithContext(ctx)) {
-		return
-	}
-	if replaced {
-		ctx = &restored{now, g.before()}
-	}
-	*r = *g.request.WithContext(ctx)
-}
-
-// identical reports whether a and b have the same bytes. SetPathValue and ServeMux set fields of a request that are not
-// exported, and ServeMux sets them even if its pattern is the one that is already there, so only the bytes show whether a
-// handler has changed a request. Equal requests with different bytes are copied once more than necessary.
-func identical(a, b *http.Request) bool {
-	const size = unsafe.Sizeof(http.Request{})
-	return *(*[size]byte)(unsafe.Pointer(a)) == *(*[size]byte)(unsafe.Pointer(b))
-}
 
 // restored is a context that carries the decisions of before, or none if before is nil, instead of the decisions of the context that it extends.
 type restored struct {
@@ -85,25 +17,6 @@ type restored struct {
 func (c *restored) Value(key any) any {
 	if key == (contextKey{}) {
 		return c.before
-	}
-	return c.Context.Value(key)
-}
-
-// carriedBy returns the innermost carried that ctx extends, or nil.
-func carriedBy(ctx context.Context) *carried {
-	c, _ := ctx.Value(contextKey{}).(*carried)
-	return c
-}
-
-// Value implements context.Context.
-func (c *carried) Value(key any) any {
-	switch {
-	case key == contextKey{}:
-		return c
-	case key == routes.RouterKey{} && c.router != nil:
-		return c.router
-	case key == logger.Key{} && c.receipt.limiter != nil:
-		return c.receipt.limiter.reporter.log()
 	}
 	return c.Context.Value(key)
 }

@@ -105,8 +105,8 @@
 //
 // # Reading the code
 //
-// Follow a request through check.go and asked.go (rules to claims), take.go (claims to a decision, with or without the store) and
-// receipt.go (the charges and holds of a request). Adapters call guard.go, and settle.go settles at the end. The formulas of
+// Follow a request through guard.go, which adapters call, check.go (rules to claims), store_client.go (claims to a decision, with
+// or without the store), receipt.go (the charges and holds of a request) and hold.go, which settles at the end. The formulas of
 // each [Algorithm] are in internal/algorithm for a [MemoryStore] and in internal/redisx/lua for Redis.
 // docs/architecture.md describes the tree.
 package core

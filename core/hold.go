@@ -2,6 +2,9 @@ package core
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"slices"
 	"time"
 )
 
@@ -13,17 +16,11 @@ const renewEvery = 20 * time.Second
 func (c *receipt) watches() bool {
 	c.mu().Lock()
 	defer c.mu().Unlock()
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.isHeld() && one.rule.CostAfter != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.claims(), func(a asked) bool { return a.isHeld() && a.rule.CostAfter != nil })
 }
 
 // takeHeld appends to dst a settlement for each claim that is held and not settled, and marks these claims as settled.
-// Final is the cost that SetCost set, or -1. takeHeld waits for a renewal in progress.
+// Final is the cost that SetCost set, or else the cost that is held. takeHeld waits for a renewal in progress.
 func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	c.lockIdle()
 	defer c.mu().Unlock()
@@ -33,7 +30,7 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 			one.settled = true
 			final, set := c.extra.costs[i]
 			if !set {
-				final = -1
+				final = one.cost
 			}
 			dst = append(dst, c.settlement(i, final))
 		}
@@ -44,34 +41,11 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	return dst
 }
 
-// setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
-// not settled.
-func (c *receipt) setCost(rule string, cost int) (ok bool) {
-	if !c.held {
-		return false
-	}
-	c.mu().Lock()
-	defer c.mu().Unlock()
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.rule.Name == rule && one.isHeld() && one.rule.CostAfter != nil {
-			if c.extra.costs == nil {
-				c.extra.costs = make(map[int]int)
-			}
-			c.extra.costs[i], ok = cost, true
-		}
-	}
-	return ok
-}
-
-// keepHeld renews the holds of c every renewEvery until they are settled. It does nothing if c holds nothing.
+// keepHeld renews the holds of c, which has some, every renewEvery until they are settled.
 func (c *receipt) keepHeld(ctx context.Context) {
-	if !c.held {
-		return
-	}
-	c.mu().Lock()
-	defer c.mu().Unlock()
-	e := c.more()
+	e := c.extra
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(renewEvery, func() {
 		_ = c.renew(ctx) // the breaker logs a store that is down; the next try comes before the hold ends
 		c.mu().Lock()
@@ -124,4 +98,100 @@ func (c *receipt) renewals() (renewals []Settlement, places []int) {
 		}
 	}
 	return renewals, places
+}
+
+// An Outcome is how a request ended.
+type Outcome struct {
+	// Cost is the cost that was held for the request or, if the handler called SetCost, the cost that it set.
+	Cost int
+
+	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade. For a call of
+	// gRPC, gRPC-Web or Connect, it is the HTTP status of the code with which the call ended, as the documentation of
+	// google.rpc.Code says: 401 for UNAUTHENTICATED, for example. A call that ended without a code has failed, with status 500.
+	Status int
+
+	// Bytes is the length of the response's body or, in interceptors of gRPC, of its messages before compression.
+	Bytes int64
+
+	// Err is not nil if the handler panicked, if the client disconnected, or if the handler returned an error to which
+	// no response was written.
+	Err error
+}
+
+// Failures is for Rule.CostAfter: only failed requests count. It returns o.Cost if o.Err is not nil or if o.Status is 400 or
+// above, else 0.
+func Failures(_ *http.Request, o Outcome) int {
+	if o.Err != nil || o.Status >= 400 {
+		return o.Cost
+	}
+	return 0
+}
+
+// finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
+// returns; for a rule without CostAfter, it is the cost that was held.
+func (c *receipt) finish(r *http.Request, o Outcome) {
+	var room [2]Settlement
+	held := c.takeHeld(room[:0])
+	if len(held) == 0 {
+		return
+	}
+	e := ending{request: r, outcome: o}
+	e.outcome.Cost = 0
+	for i := range held {
+		s := &held[i]
+		o.Cost = s.Final
+		e.outcome.Cost += o.Cost
+		var mistake error
+		if s.Final, mistake = finalCost(s.rule.CostAfter, r, o, s.Cost); mistake != nil {
+			e.err = allOf(e.err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
+		}
+	}
+	_ = c.settleHeld(r.Context(), held, e) // observers hear of a failure
+}
+
+// finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
+func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcome, held int) (cost int, err error) {
+	if final == nil {
+		return held, nil
+	}
+	defer recovered(&err)
+	cost = held
+	if own := final(r, o); own >= 0 {
+		cost = own
+	} else {
+		err = invalid("cost must not be negative, got %d", own)
+	}
+	return cost, err
+}
+
+// settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that
+// FailLocal rules held to the fallback. The store charges them when their holds end.
+func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
+	l := c.limiter
+	store := c.storeOf(held)
+	took, err := store.settle(ctx, held)
+	if err != nil {
+		err = unavailable(err)
+		if store == l.store {
+			l.chargeFallback(ctx, held)
+		}
+	}
+	if e.err != nil || len(l.observers) > 0 {
+		l.observeSettled(ctx, c, held, took, e, err)
+	}
+	return err
+}
+
+// chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
+func (l *Limiter) chargeFallback(ctx context.Context, held []Settlement) {
+	var local []Settlement
+	for _, s := range held {
+		if s.rule.OnFailure == FailLocal && s.Final > 0 {
+			s.At = time.Time{}
+			local = append(local, s)
+		}
+	}
+	if len(local) > 0 {
+		_, _ = l.fallback.settle(ctx, local)
+	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,17 +15,22 @@ type limitSet struct {
 	limits   []Limit
 	compiled []algorithm.Limit
 	err      error // not nil if a limit is invalid; then compiled must not be used
+	smallest int   // capacity, at least 1: the estimated cost of a rule with CostAfter must not deny its request forever
 	waits    bool  // requests can wait for their turn under all of them
 	inFlight bool  // one of them is of requests in flight
 }
 
 // newLimitSet compiles limits, which must not change afterwards.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, waits: true}
+	s := &limitSet{limits: limits, smallest: math.MaxInt, waits: true}
 	s.compiled, s.err = compileLimits(limits)
 	for i := range limits {
 		s.waits = s.waits && limits[i].canWait()
-		s.inFlight = s.inFlight || limits[i].Algorithm == InFlight
+		if limits[i].Algorithm == InFlight {
+			s.inFlight = true
+		} else {
+			s.smallest = min(s.smallest, max(limits[i].Capacity(), 1))
+		}
 	}
 	return s
 }
@@ -106,15 +112,4 @@ func limitsCanWait(d time.Duration, limits []Limit) (err error) {
 		}
 	}
 	return err
-}
-
-// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an
-// estimate, and an estimate above the capacity must not deny the request forever.
-func clamp(cost int, limits []Limit) int {
-	for i := range limits {
-		if capacity := limits[i].Capacity(); limits[i].Algorithm != InFlight {
-			cost = min(cost, max(capacity, 1))
-		}
-	}
-	return cost
 }

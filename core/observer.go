@@ -41,9 +41,6 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 // observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of
 // the store.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
-	if e.err == nil && len(l.observers) == 0 {
-		return
-	}
 	o := newObservation()
 	for i := range held {
 		o.Claims = append(o.Claims, held[i].claim())

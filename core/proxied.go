@@ -15,7 +15,7 @@ var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 // clients behind the proxy share one limit. This is the most common mistake, and a test without the proxy does not show
 // it.
 func (l *Limiter) noteProxy(r *http.Request, a *asked) {
-	if !mayBeProxy(a.key, r.RemoteAddr) || l.proxied.Load() {
+	if l.proxied.Load() {
 		return
 	}
 	header, peer, ok := proxyOf(a.key, r)

@@ -27,6 +27,60 @@ type receipt struct {
 	answer answer
 }
 
+// An asked is a claim inside a Limiter, from the rule to the settlement. The memory store reads it; other stores and
+// observers get Claims made from it.
+type asked struct {
+	rule *activeRule // with the Lease and the MaxWait of the claim; made for the claim if no rule of the limiter has these
+	set  *limitSet
+	key  string
+	cost int
+
+	dryRun  bool
+	peek    bool
+	hold    bool
+	over    bool // the limits come from the rule's Override
+	now     bool // the request must not wait, whatever MaxWait is
+	by      decider
+	charged bool // or held
+	settled bool
+}
+
+// A decider says who decides a claim.
+type decider uint8
+
+const (
+	byStore decider = iota
+	byFallback
+	byNobody // it has no results: its rule failed open, or it holds only places and the request has not had its turn
+)
+
+// claim returns a as observers see it.
+func (a *asked) claim() Claim {
+	return Claim{
+		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, Cost: a.cost, Peek: a.peek, DryRun: a.dryRun, Hold: a.hold, Lease: a.rule.Lease,
+		MaxWait: a.rule.MaxWait, Overridden: a.over, rule: a.rule, set: a.set,
+	}
+}
+
+// maxWait returns how long the request may wait for its turn, if it must not wait longer than most.
+func (a *asked) maxWait(most time.Duration) time.Duration {
+	if a.now {
+		return 0
+	}
+	return min(a.rule.MaxWait, most)
+}
+
+// resultCount returns how many results a has.
+func (a *asked) resultCount() int {
+	if a.by == byNobody {
+		return 0
+	}
+	return len(a.set.limits)
+}
+
+// isHeld reports whether a is held and not settled.
+func (a *asked) isHeld() bool { return a.charged && a.hold && !a.settled }
+
 // A stage is the state of a receipt's decision.
 type stage uint8
 
@@ -135,59 +189,58 @@ func (c *receipt) keep(results []Result) {
 
 // record records what the store's answer means for the claims.
 func (c *receipt) record() {
-	claims := c.claims()
-	var results []Result
-	if !c.decided && c.extra != nil {
-		results = c.extra.results
-	}
-	c.allowed = true
-	for i := range claims {
-		a := &claims[i]
-		a.charged = !a.peek && a.by != byNobody
-		if c.decided {
-			a.charged = a.charged && c.answer.allowed()
-			c.allowed = c.answer.allowed() || a.dryRun
-			continue
-		}
-		for n := a.resultCount(); n > 0; n-- {
-			r := &results[0]
-			results = results[1:]
-			a.charged = a.charged && r.Allowed
-			c.allowed = c.allowed && (r.Allowed || r.DryRun)
-		}
-	}
-	c.held = false
-	for i := range claims {
-		a := &claims[i]
-		a.charged = a.charged && c.allowed
-		c.held = c.held || a.charged && a.hold
+	if c.decided {
+		a, fits := &c.claim[0], c.answer.allowed()
+		a.charged = fits && !a.peek
+		c.allowed, c.held = fits || a.dryRun, a.charged && a.hold
+	} else {
+		c.recordResults()
 	}
 	if c.held {
 		c.more()
 	}
 }
 
-// settlement returns a Settlement of claim i, which was charged.
-func (c *receipt) settlement(i, final int) Settlement {
-	claim, at, renewed := &c.claims()[i], time.Time{}, false
-	if c.extra != nil {
-		at, renewed = c.extra.renewed[i]
+// recordResults is record for the results in extra.
+func (c *receipt) recordResults() {
+	claims, results := c.claims(), c.results()
+	c.allowed, c.held = true, false
+	for i := range claims {
+		a := &claims[i]
+		own := results[:a.resultCount()]
+		results = results[len(own):]
+		a.charged = !a.peek && a.by != byNobody
+		for j := range own {
+			a.charged = a.charged && own[j].Allowed
+			c.allowed = c.allowed && (own[j].Allowed || own[j].DryRun)
+		}
 	}
-	if !renewed {
-		at = c.results()[c.firstResult(i)].At
-	}
-	return Settlement{
-		Rule: claim.rule.Name, Key: claim.key, Limits: claim.set.limits, At: at, Cost: claim.cost, DryRun: claim.dryRun, Held: claim.hold,
-		Lease: claim.rule.Lease, MaxWait: claim.chargedWait(), Final: final, set: claim.set, rule: claim.rule, local: claim.by == byFallback,
+	for i := range claims {
+		a := &claims[i]
+		a.charged = a.charged && c.allowed
+		c.held = c.held || a.charged && a.hold
 	}
 }
 
-// chargedWait returns the MaxWait that the limits of a were charged under. No request waits for what it holds.
-func (a *asked) chargedWait() time.Duration {
-	if a.hold {
-		return 0
+// settlement returns a Settlement of claim i, which was charged.
+func (c *receipt) settlement(i, final int) Settlement {
+	a := &c.claims()[i]
+	s := Settlement{
+		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, Cost: a.cost, DryRun: a.dryRun, Held: a.hold, Lease: a.rule.Lease,
+		Final: final, set: a.set, rule: a.rule, local: a.by == byFallback,
 	}
-	return a.rule.MaxWait
+	if !a.hold { // no request waits for what it holds
+		s.MaxWait = a.rule.MaxWait
+	}
+	switch e := c.extra; {
+	case e != nil && !e.renewed[i].IsZero():
+		s.At = e.renewed[i]
+	case c.decided:
+		s.At = time.UnixMicro(c.answer.at)
+	default:
+		s.At = e.results[c.firstResult(i)].At
+	}
+	return s
 }
 
 // settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
@@ -242,6 +295,9 @@ func (c *receipt) decides(rule string) bool {
 
 // isEmpty reports whether c has no claims.
 func (c *receipt) isEmpty() bool { return len(c.claims()) == 0 }
+
+// waits reports whether the request of c waits for its turn.
+func (c *receipt) waits() bool { return c.extra != nil && len(c.extra.waits.pairs) > 0 }
 
 // degraded returns why the fallback decided, or nil if the store did.
 func (c *receipt) degraded() error {

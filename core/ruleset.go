@@ -13,7 +13,8 @@ import (
 type ruleset struct {
 	rules   []activeRule
 	byName  map[string]*activeRule
-	routes  *routes.Index // finds the rules by their Routes
+	routes  *routes.Index // finds the rules by their Routes; nil if no rule has any, and all apply
+	all     []int         // the indexes of the rules
 	mayWait bool          // a rule that is not a dry run has a MaxWait
 }
 
@@ -50,15 +51,18 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if always > maxClaims {
 		errs = append(errs, invalid("%d rules have neither Routes nor Match and apply to every request, which can have at most %d claims", always, maxClaims))
 	}
-	patterns := make([][]string, len(rules))
+	patterns, routed := make([][]string, len(rules)), false
 	for i := range rules {
-		patterns[i] = rules[i].Routes
+		patterns[i], s.all = rules[i].Routes, append(s.all, i)
+		routed = routed || len(patterns[i]) > 0
 	}
-	index, mistakes := routes.New(patterns)
-	for _, m := range mistakes {
-		errs = append(errs, within(rules[m.Set].place(), invalid("%s", m.Text)))
+	if routed {
+		index, mistakes := routes.New(patterns)
+		for _, m := range mistakes {
+			errs = append(errs, within(rules[m.Set].place(), invalid("%s", m.Text)))
+		}
+		s.routes = index
 	}
-	s.routes = index
 	return s, errs
 }
 

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"time"
 )
 
 // Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower,
@@ -129,77 +126,22 @@ func (s *ruleset) ignoresCost(rule string) error {
 	return invalid("rule %q has no CostAfter, such as func(_ *http.Request, o core.Outcome) int { return o.Cost }", rule)
 }
 
-// finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
-// returns; for a rule without CostAfter, it is the cost that was held. finish does nothing if c holds nothing.
-func (c *receipt) finish(r *http.Request, o Outcome) {
+// setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
+// not settled.
+func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	if !c.held {
-		return
+		return false
 	}
-	var room [2]Settlement
-	held := c.takeHeld(room[:0])
-	if len(held) == 0 {
-		return
-	}
-	ctx := r.Context()
-	var cost int
-	var err error
-	for i := range held {
-		s := &held[i]
-		o.Cost = s.Cost
-		if s.Final >= 0 {
-			o.Cost = s.Final
-		}
-		cost += o.Cost
-		final, mistake := finalCost(s.rule.CostAfter, r, o, s.Cost)
-		if s.Final = final; mistake != nil {
-			err = allOf(err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
+	c.mu().Lock()
+	defer c.mu().Unlock()
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.rule.Name == rule && one.isHeld() && one.rule.CostAfter != nil {
+			if c.extra.costs == nil {
+				c.extra.costs = make(map[int]int)
+			}
+			c.extra.costs[i], ok = cost, true
 		}
 	}
-	o.Cost = cost
-	_ = c.settleHeld(ctx, held, ending{r, o, err}) // observers hear of a failure
-}
-
-// finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
-func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcome, held int) (cost int, err error) {
-	if final == nil {
-		return held, nil
-	}
-	defer recovered(&err)
-	cost = held
-	if own := final(r, o); own >= 0 {
-		cost = own
-	} else {
-		err = invalid("cost must not be negative, got %d", own)
-	}
-	return cost, err
-}
-
-// settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that
-// FailLocal rules held to the fallback. The store charges them when their holds end.
-func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
-	l := c.limiter
-	store := c.storeOf(held)
-	took, err := store.settle(ctx, held)
-	if err != nil {
-		err = unavailable(err)
-		if store == l.store {
-			l.chargeFallback(ctx, held)
-		}
-	}
-	l.observeSettled(ctx, c, held, took, e, err)
-	return err
-}
-
-// chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
-func (l *Limiter) chargeFallback(ctx context.Context, held []Settlement) {
-	var local []Settlement
-	for _, s := range held {
-		if s.rule.OnFailure == FailLocal && s.Final > 0 {
-			s.At = time.Time{}
-			local = append(local, s)
-		}
-	}
-	if len(local) > 0 {
-		_, _ = l.fallback.settle(ctx, local)
-	}
+	return ok
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/breaker"
-	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // A storeClient calls a store for a Limiter: within a deadline and through a breaker, or directly if the store is a
@@ -32,6 +30,63 @@ func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient 
 	k := &storeClient{store: s, memory: m, local: local, timeout: timeout}
 	k.outages.log, k.outages.breaker = log, &k.breaker
 	return k
+}
+
+// decideOnce asks the store to decide the claims of c, within the deadline. No request waits longer than most for its turn.
+// If the store fails or the breaker is open, the failure modes of the rules decide. An error about the claims themselves is
+// not a failure of the store. decideOnce returns how long the store took.
+func (l *Limiter) decideOnce(ctx context.Context, c *receipt, most time.Duration) (took time.Duration, err error) {
+	if n := len(c.claims()); n > maxClaims {
+		return 0, tooMany(n)
+	}
+	took, err = l.store.take(ctx, c, byStore, most)
+	switch {
+	case err == nil:
+		c.record()
+	case !errors.Is(err, ErrInvalid):
+		err = l.decideWithoutStore(ctx, c, most, unavailable(err))
+	}
+	return took, err
+}
+
+// decideWithoutStore decides the claims of c, which the store did not decide because of cause. A denial that the store
+// remembers stands. Otherwise, if the store is down, the failure modes of the rules decide: a FailClosed claim that is not
+// a dry run fails the request, the fallback decides the FailLocal claims together, and FailOpen claims get no results. As
+// long as the breaker has not opened, the fallback decides FailOpen claims too: one lost reply does not lift a limit. If
+// too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client that floods the
+// store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
+func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.Duration, cause error) error {
+	overloaded := errors.Is(cause, breaker.ErrTooMany)
+	if overloaded {
+		l.store.overload.note(ctx, l.reporter.log(), cause)
+	}
+	if l.store.keepKnownDenials(c, most) {
+		c.more().degraded = prefix(cause)
+		c.record()
+		return nil
+	}
+	down, _ := l.store.breaker.Down()
+	local, claims := false, c.claims()
+	for i := range claims {
+		a := &claims[i]
+		switch mode := a.rule.OnFailure; {
+		case a.by == byNobody:
+		case overloaded, mode == FailLocal, mode == FailOpen && !down:
+			a.by, local = byFallback, true
+		case mode == FailClosed && !a.dryRun:
+			return cause
+		default:
+			a.by = byNobody
+		}
+	}
+	c.more().degraded = prefix(cause)
+	if local {
+		if _, err := l.fallback.take(ctx, c, byFallback, most); err != nil {
+			return fmt.Errorf("%w; fallback: %w", cause, err)
+		}
+	}
+	c.record()
+	return nil
 }
 
 // take asks the store to decide those claims of c that by decides; no request waits longer than most for its turn. It
@@ -101,54 +156,6 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 	return denied
 }
 
-// A question is what a store that is not in memory is asked. Such stores cannot keep it, so it is pooled.
-type question struct {
-	claims  []Claim
-	results []Result // empty, with room for all results
-	room    [1]Result
-	limits  int
-}
-
-var questions = sync.Pool{New: func() any { return new(question) }}
-
-// ask sets q to those claims of c that by decides.
-func (q *question) ask(c *receipt, by decider, most time.Duration) {
-	q.claims, q.limits = q.claims[:0], 0
-	claims := c.claims()
-	for i := range claims {
-		if a := &claims[i]; a.by == by {
-			own := a.claim()
-			own.MaxWait = a.maxWait(most)
-			q.claims = append(q.claims, own)
-			q.limits += len(own.Limits)
-		}
-	}
-	if q.results = q.room[:0]; q.limits > 1 {
-		q.results = make([]Result, 0, q.limits) // the receipt keeps them
-	}
-}
-
-// check returns an error if there is not one result per claim and limit.
-func (q *question) check(results []Result) error {
-	if len(results) != q.limits {
-		return fmt.Errorf("the store returned %d results for %d limits", len(results), q.limits)
-	}
-	return nil
-}
-
-// takeLocal reports false if the store has to be asked.
-func (k *storeClient) takeLocal(q *question) (results []Result, ok bool, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			results, ok, err = nil, true, invalid("the store panicked: %v", v)
-		}
-	}()
-	if results, ok = k.local.TakeLocal(q.claims, q.results); !ok {
-		return nil, false, nil
-	}
-	return results, true, q.check(results)
-}
-
 // settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took,
 // or 0 if that is a MemoryStore. The call is made however many others are in flight, and even while the breaker is open:
 // without it, a failed login would stay free until its hold ends. The admitted requests bound the settlements.
@@ -170,81 +177,4 @@ func (k *storeClient) reset(ctx context.Context, pairs []Pair) error {
 	}
 	_, err := k.call(ctx, k.breaker.EnterOwed, func(ctx context.Context) error { return k.store.Reset(ctx, pairs) })
 	return err
-}
-
-var errNoReturn = errors.New("the store did not return")
-
-// call runs f with a context that ends at the deadline, unless enter, a method of the breaker, denies the call. It returns how
-// long f took. A panic of f becomes an error. The breaker learns the outcome even if f ends its goroutine: a probe whose outcome
-// is unknown would keep it open forever.
-func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.Call, error), f func(context.Context) error) (took time.Duration, err error) {
-	begun := time.Now()
-	call, err := enter(begun)
-	if err != nil {
-		return 0, err
-	}
-	err = errNoReturn
-	defer func() {
-		if v := recover(); v != nil {
-			err = invalid("the store panicked: %v", v)
-		}
-		ended := time.Now()
-		if !errors.Is(err, breaker.ErrTooMany) { // otherwise the call waited, but the store was not asked
-			took = ended.Sub(begun)
-		}
-		k.record(ctx, ended, call, err)
-	}()
-	err = f(k.within(begun, ctx))
-	return 0, err
-}
-
-// record tells the breaker how a call ended, and logs if that begins or ends an outage. Neither claims at fault nor a store with
-// too many calls in flight say anything about its health.
-func (k *storeClient) record(ctx context.Context, now time.Time, call breaker.Call, err error) {
-	var down bool
-	switch {
-	case err == nil:
-		down = call.Succeed(now)
-	case errors.Is(err, ErrInvalid), errors.Is(err, breaker.ErrTooMany):
-		down = call.Dismiss()
-	default:
-		down = call.Fail(now, err)
-	}
-	k.outages.note(ctx, now, down)
-}
-
-// A sharedDeadline is the end of calls that began within a short time of each other. They share one context and its timer.
-type sharedDeadline struct {
-	begun  time.Time // the first call
-	ctx    context.Context
-	cancel context.CancelFunc // not called: the context ends at the deadline
-}
-
-// sharing is the part of the timeout within which calls share a deadline: the later ones wait that much shorter.
-const sharing = 64
-
-// within returns the context of a call that begins at now. It has the values of ctx, but ends at the deadline only: a
-// client that disconnects is still charged.
-func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
-	d := k.deadline.Load()
-	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {
-		d = &sharedDeadline{begun: now}
-		d.ctx, d.cancel = context.WithDeadline(context.Background(), now.Add(k.timeout))
-		k.deadline.Store(d)
-	}
-	return &callContext{deadline.Context{Context: d.ctx}, ctx}
-}
-
-// A callContext ends with one context and has the values of another.
-type callContext struct {
-	deadline.Context
-	values context.Context
-}
-
-// Value implements context.Context. The context that ends comes first: contexts derived from c find its end by a value.
-func (c *callContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
 }

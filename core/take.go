@@ -1,12 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/memory"
 )
 
 // Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its
@@ -68,59 +68,78 @@ func (l *Limiter) complete(c *receipt, claims []Claim) error {
 	return rules.complete(c, claims)
 }
 
-// decideOnce asks the store to decide the claims of c, within the deadline. No request waits longer than most for its turn.
-// If the store fails or the breaker is open, the failure modes of the rules decide. An error about the claims themselves is
-// not a failure of the store. decideOnce returns how long the store took.
-func (l *Limiter) decideOnce(ctx context.Context, c *receipt, most time.Duration) (took time.Duration, err error) {
-	if n := len(c.claims()); n > maxClaims {
-		return 0, tooMany(n)
+// complete makes c ask for what claims say, with the missing fields filled in from their rules. It returns the first error.
+// It still completes the other claims, because observers get all of them.
+func (s *ruleset) complete(c *receipt, claims []Claim) (err error) {
+	for i := range claims {
+		a := c.add()
+		if mistake := s.completeOne(a, &claims[i]); mistake != nil && err == nil {
+			err = within(fmt.Sprintf("claim %d: rule %q", i+1, a.rule.Name), mistake)
+		}
 	}
-	took, err = l.store.take(ctx, c, byStore, most)
-	switch {
-	case err == nil:
-		c.record()
-	case !errors.Is(err, ErrInvalid):
-		err = l.decideWithoutStore(ctx, c, most, unavailable(err))
-	}
-	return took, err
+	return err
 }
 
-// decideWithoutStore decides the claims of c, which the store did not decide because of cause. A denial that the store
-// remembers stands. Otherwise, if the store is down, the failure modes of the rules decide: a FailClosed claim that is not
-// a dry run fails the request, the fallback decides the FailLocal claims together, and FailOpen claims get no results. As
-// long as the breaker has not opened, the fallback decides FailOpen claims too: one lost reply does not lift a limit. If
-// too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client that floods the
-// store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
-func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.Duration, cause error) error {
-	overloaded := errors.Is(cause, breaker.ErrTooMany)
-	if overloaded {
-		l.store.overload.note(ctx, l.reporter.log(), cause)
+// completeOne sets a, which is zero, to what claim says. It validates the result.
+func (s *ruleset) completeOne(a *asked, claim *Claim) error {
+	name := ruleName(claim.Rule)
+	rule := s.named(name)
+	own := rule
+	if rule == nil || claim.Lease != 0 && claim.Lease != rule.Lease || claim.MaxWait != 0 && claim.MaxWait != rule.MaxWait {
+		own = rule.with(name, claim.Lease, claim.MaxWait)
 	}
-	if l.store.keepKnownDenials(c, most) {
-		c.more().degraded = prefix(cause)
-		c.record()
-		return nil
-	}
-	down, _ := l.store.breaker.Down()
-	local, claims := false, c.claims()
-	for i := range claims {
-		a := &claims[i]
-		switch mode := a.rule.OnFailure; {
-		case a.by == byNobody:
-		case overloaded, mode == FailLocal, mode == FailOpen && !down:
-			a.by, local = byFallback, true
-		case mode == FailClosed && !a.dryRun:
-			return cause
-		default:
-			a.by = byNobody
+	a.rule, a.set, a.key, a.cost = own, own.set, claim.Key, claim.Cost
+	a.peek, a.hold, a.dryRun = claim.Peek, claim.Hold && !claim.Peek, own.DryRun || claim.DryRun
+	if own.Override != nil && len(claim.Limits) == 0 && a.key != "" {
+		if err := a.override(); err != nil {
+			return err
 		}
 	}
-	c.more().degraded = prefix(cause)
-	if local {
-		if _, err := l.fallback.take(ctx, c, byFallback, most); err != nil {
-			return fmt.Errorf("%w; fallback: %w", cause, err)
-		}
+	switch {
+	case rule == nil && !printableASCII(name):
+		return invalid("name must be printable ASCII")
+	case len(claim.Limits) > 0:
+		a.set = limitSetOf(claim.Limits)
+	case a.over:
+	case rule == nil:
+		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(name))
+	case rule.Tier != nil:
+		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
 	}
-	c.record()
+	switch err := a.set.mistake(a.cost, a.hold, own.Lease, own.MaxWait); {
+	case err != nil:
+		return err
+	case a.key == "":
+		return ErrNoKey
+	case !a.hold && !a.peek && a.set.inFlight:
+		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
+	}
+	if a.hold && own.CostAfter != nil {
+		a.cost = min(max(a.cost, 1), a.set.smallest)
+	}
 	return nil
+}
+
+// override sets the limits that the rule's Override returns for the key of a, if any.
+func (a *asked) override() (err error) {
+	defer recovered(&err)
+	if limits := a.rule.Override(a.key); len(limits) > 0 {
+		a.over = true
+		return a.use(limits, "override")
+	}
+	return nil
+}
+
+// noLimits are the limits of a claim that has none and no rule.
+var noLimits = newLimitSet(nil)
+
+// with returns a rule for a claim with another Lease or MaxWait than rule's, or that no rule of a limiter made: then rule is
+// nil.
+func (rule *activeRule) with(name string, lease, maxWait time.Duration) *activeRule {
+	own := &activeRule{set: noLimits, hash: memory.RuleOf(name)}
+	if rule != nil {
+		*own = *rule
+	}
+	own.Name, own.Lease, own.MaxWait = name, cmp.Or(lease, own.Lease), cmp.Or(maxWait, own.MaxWait)
+	return own
 }

@@ -32,7 +32,10 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	if c.late {
 		return Decision{}, context.DeadlineExceeded
 	}
-	if err = l.await(ctx, c); err == nil && c.allowed {
+	if c.waits() {
+		err = l.await(ctx, c)
+	}
+	if err == nil && c.allowed {
 		if err = ctx.Err(); err != nil { // also if there was nothing to wait for
 			_ = c.settle(ctx, "", 0) // what cannot be given back stays charged
 		}
@@ -270,12 +273,9 @@ func (c *receipt) addHeld(claims []asked, later *receipt) {
 	c.record()
 }
 
-// await sleeps until the request of c, which was decided, may go on. If ctx ends first, all that it was charged is given
+// await sleeps until the request of c, which waits, may go on. If ctx ends first, all that it was charged is given
 // back, and await returns the error of ctx.
 func (l *Limiter) await(ctx context.Context, c *receipt) error {
-	if c.extra == nil || len(c.extra.waits.pairs) == 0 {
-		return nil
-	}
 	err := pause(ctx, c.waitFrom(time.Time{}))
 	l.leave(c)
 	if err != nil {

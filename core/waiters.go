@@ -63,7 +63,7 @@ func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
 
 // leave ends the wait of the request of c, if it waits.
 func (l *Limiter) leave(c *receipt) {
-	if c.extra != nil && len(c.extra.waits.pairs) > 0 {
+	if c.waits() {
 		l.waiting.remove(c.extra.waits.pairs)
 		c.extra.waits.pairs = nil
 	}
