@@ -37,25 +37,24 @@ func RemoteIP(r *http.Request) (string, error) {
 // requires four numbers without leading zeros; validPort says what a port is.
 func peer4(remote string) string {
 	const separators = "...:"
-	part, end, number, digits := 0, 0, 0, 0 // part 4 is the port
+	part, start, number := 0, 0, 0 // part 4 is the port
 	for i := range len(remote) {
 		switch c := remote[i]; {
 		case '0' <= c && c <= '9':
-			number, digits = number*10+int(c-'0'), digits+1
-			if number > 65535 || digits > 5 || part < 4 && (number > 255 || digits > 1 && number < 10) {
+			if number = number*10 + int(c-'0'); number > 65535 {
 				return ""
 			}
-		case digits == 0, part == 4, c != separators[part]:
+		case i == start, part == 4, c != separators[part], number > 255, remote[start] == '0' && i > start+1:
 			return ""
 		default:
-			part, end, number, digits = part+1, i, 0, 0
+			part, start, number = part+1, i+1, 0
 		}
 	}
-	if part < 4 || digits == 0 {
+	if digits := len(remote) - start; part < 4 || digits == 0 || digits > 5 {
 		return ""
 	}
 	var b [len("ip:255.255.255.255")]byte
-	return string(append(append(b[:0], "ip:"...), remote[:end]...))
+	return string(append(append(b[:0], "ip:"...), remote[:start-1]...))
 }
 
 // RewrittenIP is RemoteIP for servers where something trusted sets r.RemoteAddr, such as an adapter for AWS Lambda. It
