@@ -98,7 +98,7 @@ func (t *Telemetry) Recent(rule string, n int) []Second {
 		defer t.total.mu.Unlock()
 		return t.seconds(&t.total.history, t.totals(), n)
 	}
-	r := (*t.rules.Load())[rule]
+	r := t.rules.Load().named(rule)
 	if r == nil {
 		return nil
 	}

@@ -25,11 +25,8 @@ const (
 
 var settlementNames = [settlements]string{"free", "charged", "failed"}
 
-// begin counts a claim that is held from now on.
-func (h *holds) begin(o *core.Observation, c *core.Claim, results []core.Result) {
-	if !c.Hold || !o.Allowed {
-		return
-	}
+// begin counts a claim of an allowed request that is to be held.
+func (h *holds) begin(results []core.Result) {
 	for i := range results {
 		if !results[i].Allowed {
 			return // a dry run that does not fit holds nothing

@@ -53,7 +53,7 @@ func (o *overridden) add(c *core.Claim, second int64) {
 // returns nil if there are none. A key stays in the list after its override was removed, but its Last no longer
 // changes.
 func (t *Telemetry) Overridden(rule string, n int) (keys []OverriddenKey) {
-	r := (*t.rules.Load())[rule]
+	r := t.rules.Load().named(rule)
 	if r == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (t *Telemetry) quotas() (all []Quotas) {
 			granted[t.rule(rule).name] += n
 		}
 	}
-	for _, r := range t.sorted() {
+	for _, r := range t.rules.Load().all {
 		all = append(all, Quotas{r.name, r.overridden.count.Load(), granted[r.name]})
 	}
 	return all

@@ -1,6 +1,9 @@
 package telemetry
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // maxRules is how many rules are counted separately. It bounds memory, because claims of Take can name any rule.
 const maxRules = 1000
@@ -8,9 +11,31 @@ const maxRules = 1000
 // other is the label of all rules and limits beyond these bounds.
 const other = "other"
 
+// rules are the counts of all rules. They never change.
+type rules struct {
+	all    []*rule // by name
+	byName map[string]*rule
+}
+
+// fewRules is the largest number of rules for which named compares names one by one instead of hashing the name.
+const fewRules = 4
+
+// named returns the counts of a rule, or nil.
+func (s *rules) named(name string) *rule {
+	if len(s.all) > fewRules {
+		return s.byName[name]
+	}
+	for _, r := range s.all {
+		if r.name == name {
+			return r
+		}
+	}
+	return nil
+}
+
 // rule returns the counts of a rule.
 func (t *Telemetry) rule(name string) *rule {
-	if r := (*t.rules.Load())[name]; r != nil {
+	if r := t.rules.Load().named(name); r != nil {
 		return r
 	}
 	return t.addRule(name)
@@ -19,28 +44,17 @@ func (t *Telemetry) rule(name string) *rule {
 func (t *Telemetry) addRule(name string) *rule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := *t.rules.Load()
-	if len(before) >= maxRules {
+	before := t.rules.Load()
+	if len(before.all) >= maxRules {
 		name = other
 	}
-	if r := before[name]; r != nil {
+	if r := before.named(name); r != nil {
 		return r
 	}
-	after := make(map[string]*rule, len(before)+1)
-	for k, v := range before {
-		after[k] = v
-	}
-	after[name] = newRule(name, t.top)
-	t.rules.Store(&after)
-	return after[name]
-}
-
-// sorted returns all rules by name.
-func (t *Telemetry) sorted() []*rule {
-	var all []*rule
-	for _, r := range *t.rules.Load() {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *rule) int { return compare(a.name, b.name) })
-	return all
+	added := newRule(name, t.top)
+	after := &rules{append(slices.Clone(before.all), added), maps.Clone(before.byName)}
+	slices.SortFunc(after.all, func(a, b *rule) int { return compare(a.name, b.name) })
+	after.byName[name] = added
+	t.rules.Store(after)
+	return added
 }

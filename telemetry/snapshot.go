@@ -105,7 +105,7 @@ func (t *Telemetry) Snapshot() Snapshot {
 		degraded := i == allowedDegraded || i == deniedDegraded
 		s.Requests = append(s.Requests, Requests{outcomeNames[i], degraded, t.requests[i].Load()})
 	}
-	for _, r := range t.sorted() {
+	for _, r := range t.rules.Load().all {
 		s.Results = append(s.Results, r.results()...)
 		for i, n := range r.totals() {
 			s.Rules = append(s.Rules, RuleRequests{r.name, ruleOutcomes[i], n})

@@ -37,7 +37,7 @@ type Telemetry struct {
 	log      *logbook // nil if nothing is logged
 	total    total
 	forward  atomic.Pointer[[]core.Observer]
-	rules    atomic.Pointer[map[string]*rule] // replaced as a whole under mu
+	rules    atomic.Pointer[rules] // replaced as a whole under mu
 
 	mu       sync.Mutex
 	limiters []*core.Limiter
@@ -53,7 +53,7 @@ func New(o Options) *Telemetry {
 	if o.Log != nil {
 		t.log = newLogbook(o.Log, t.mask, &t.clock)
 	}
-	t.rules.Store(&map[string]*rule{})
+	t.rules.Store(&rules{byName: make(map[string]*rule)})
 	return t
 }
 
@@ -124,14 +124,17 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 	results, would := o.Results, false
 	for i := range o.Claims {
 		c := &o.Claims[i]
-		if len(results) < len(c.Limits) || len(c.Limits) == 0 || results[0].Rule != c.Rule {
+		n := len(c.Limits)
+		if len(results) < n || n == 0 || results[0].Rule != c.Rule {
 			continue // a rule that fails open has no results
 		}
 		if !c.Peek {
-			would = t.count(ctx, second, c, results[:len(c.Limits)], o.Allowed) || would
-			t.holds.begin(o, c, results[:len(c.Limits)])
+			would = t.count(ctx, second, c, results[:n], o.Allowed) || would
+			if c.Hold && o.Allowed {
+				t.holds.begin(results[:n])
+			}
 		}
-		results = results[len(c.Limits):]
+		results = results[n:]
 	}
 	if would && o.Allowed {
 		t.would.Add(1)
@@ -180,7 +183,7 @@ func ruleOf(o *core.Observation) string {
 // Flush writes the pending log lines at once. Call it at shutdown.
 func (t *Telemetry) Flush() {
 	if t.log != nil {
-		t.log.flush(context.Background(), t.clock.now(), t.sorted())
+		t.log.flush(context.Background(), t.clock.now(), t.rules.Load().all)
 	}
 }
 
@@ -189,6 +192,6 @@ func (t *Telemetry) Flush() {
 func (t *Telemetry) tick(ctx context.Context, second int64) {
 	t.total.turn(second, t.totals())
 	if t.log != nil {
-		t.log.tick(ctx, second, t.sorted())
+		t.log.tick(ctx, second, t.rules.Load().all)
 	}
 }

@@ -180,7 +180,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 2 * maxRules {
 		_, _ = l.Take(t.Context(), core.Claim{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}})
 	}
-	if n := len(*tel.rules.Load()); n != maxRules+1 {
+	if n := len(tel.rules.Load().all); n != maxRules+1 {
 		t.Errorf("got %d rules, want %d", n, maxRules+1)
 	}
 }

@@ -122,7 +122,7 @@ type Row struct {
 
 // Top returns the n keys that a rule denied most, the most denied first. It returns nil if the rule has denied nothing.
 func (t *Telemetry) Top(rule string, n int) []Row {
-	r := (*t.rules.Load())[rule]
+	r := t.rules.Load().named(rule)
 	if r == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (t *Telemetry) rowOf(e *entry) Row {
 // FindKey returns the key of a Row, unmasked. It reports false if t no longer remembers the key, or if the key is
 // longer than 128 bytes.
 func (t *Telemetry) FindKey(rule, id string) (key string, ok bool) {
-	r := (*t.rules.Load())[rule]
+	r := t.rules.Load().named(rule)
 	if r == nil {
 		return "", false
 	}
