@@ -17,20 +17,24 @@ type ending struct {
 // observe calls the observers for a request, and logs err if the request was not decided. They may keep room. took is how long
 // the store took. observe returns err as the caller of the limiter gets it.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room *[1]Result, took time.Duration, err error) error {
-	err = prefix(err)
+	if err != nil {
+		err = prefix(err)
+	}
 	claims := c.claims()
 	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
 		return err
 	}
 	o := newObservation()
 	for i := range claims {
-		o.Claims = append(o.Claims, claims[i].claim())
+		o.Claims = append(o.Claims, Claim{})
+		claims[i].makeClaim(&o.Claims[i])
 	}
-	o.Request, o.Err, o.Store = r, err, took
-	if err == nil {
+	if o.Request, o.Store = r, took; err != nil {
+		o.Err = err
+	} else {
 		o.Decision = c.view(room)
 	}
-	l.notifyAll(ctx, o)
+	l.notify(ctx, o, 0)
 	if err != nil && r != nil && !o.Logged {
 		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
@@ -49,28 +53,24 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 	o.Decision = c.view(new([1]Result))
 	outcome := e.outcome
 	o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
-	l.notifyAll(ctx, o)
+	l.notify(ctx, o, 0)
 	if e.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}
 	o.release()
 }
 
-// notifyAll passes o to the observers.
-func (l *Limiter) notifyAll(ctx context.Context, o *Observation) {
-	for _, observer := range l.observers {
-		l.notify(ctx, observer, o)
-	}
-}
-
-// notify calls observer. A panic must not fail a request that was charged.
-func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation) {
+// notify passes o to the observers, except for the first n. A panic must not fail a request that was charged.
+func (l *Limiter) notify(ctx context.Context, o *Observation, n int) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.reporter.panicked(ctx, v, debug.Stack())
+			l.notify(ctx, o, n+1)
 		}
 	}()
-	observer(ctx, o)
+	for ; n < len(l.observers); n++ {
+		l.observers[n](ctx, o)
+	}
 }
 
 // allPeek reports whether there are claims and all of them are peeks.

@@ -54,12 +54,11 @@ const (
 	byNobody // it has no results: its rule failed open, or it holds only places and the request has not had its turn
 )
 
-// claim returns a as observers see it.
-func (a *asked) claim() Claim {
-	return Claim{
-		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, Cost: a.cost, Peek: a.peek, DryRun: a.dryRun, Hold: a.hold, Lease: a.rule.Lease,
-		MaxWait: a.rule.MaxWait, Overridden: a.over, rule: a.rule, set: a.set,
-	}
+// makeClaim sets c to a as observers see it.
+func (a *asked) makeClaim(c *Claim) {
+	c.Rule, c.Key, c.Limits, c.rule, c.set = a.rule.Name, a.key, a.set.limits, a.rule, a.set
+	c.Cost, c.Lease, c.MaxWait = a.cost, a.rule.Lease, a.rule.MaxWait
+	c.Peek, c.DryRun, c.Hold, c.Overridden = a.peek, a.dryRun, a.hold, a.over
 }
 
 // maxWait returns how long the request may wait for its turn, if it must not wait longer than most.

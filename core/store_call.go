@@ -27,9 +27,10 @@ func (q *question) ask(c *receipt, by decider, most time.Duration) {
 	claims := c.claims()
 	for i := range claims {
 		if a := &claims[i]; a.by == by {
-			own := a.claim()
+			q.claims = append(q.claims, Claim{})
+			own := &q.claims[len(q.claims)-1]
+			a.makeClaim(own)
 			own.MaxWait = a.maxWait(most)
-			q.claims = append(q.claims, own)
 			q.limits += len(own.Limits)
 		}
 	}

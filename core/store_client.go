@@ -139,7 +139,8 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 	var results []Result
 	for i := range claims {
 		if a := &claims[i]; a.by == byStore && !a.dryRun {
-			own := a.claim()
+			var own Claim
+			a.makeClaim(&own)
 			own.MaxWait = a.maxWait(most)
 			results, known[i] = keeper.Denied(&own, results)
 			denied = denied || known[i]
