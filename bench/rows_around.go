@@ -12,21 +12,24 @@ const held = "spillgate, held until the response has ended"
 // waits is a contestant whose requests may wait for their turn.
 const waits = "spillgate, MaxWait"
 
+const (
+	doesNothing = "spillgate, an observer that does nothing"
+	measured    = "spillgate, telemetry"
+)
+
 // telemetryRows measure package telemetry as the observer of a limiter.
 func telemetryRows() []*row {
-	const observed = "Limiter.Take, without an observer and with package telemetry as one."
+	const observed = "Limiter.Check, without an observer, with one that does nothing, and with package telemetry as one."
 	return []*row{{
 		name: "telemetry, allowed", unit: perDecision, task: observed,
 		open: func(e *env, f *setup) error { return openTelemetry(e, f, large, admitted) },
 		bounds: []bound{
-			addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
+			adds(doesNothing, spillgate, 60), addsAllocs(doesNothing, spillgate, 0), adds(measured, spillgate, 120), addsAllocs(measured, spillgate, 0),
 		},
 	}, {
 		name: "telemetry, denied", unit: perDecision, task: observed,
-		open: func(e *env, f *setup) error { return openTelemetry(e, f, used, denied) },
-		bounds: []bound{
-			adds("spillgate, telemetry", spillgate, 250), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
-		},
+		open:   func(e *env, f *setup) error { return openTelemetry(e, f, used, denied) },
+		bounds: []bound{adds(measured, spillgate, 250), addsAllocs(measured, spillgate, 0)},
 	}}
 }
 
@@ -68,16 +71,19 @@ func aroundRows() []*row {
 }
 
 func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {
-	keys := workloads[0].sequence(e, 1)
-	for _, c := range []contestant{{ours, peers.SpillgateLimiter}, {note, peers.Observed}, {ours, peers.Counted}} {
-		f.addLater(c.name(), c.role, func() measure {
-			take := c.open(l).Worker()
+	for _, c := range []struct {
+		name string
+		role role
+		open func(peers.Limit) func() bool
+	}{{spillgate, ours, peers.Unrouted}, {doesNothing, ours, peers.Observed}, {measured, ours, peers.Counted}} {
+		f.addLater(c.name, c.role, func() measure {
+			check := c.open(l)
 			for range l.Rate {
-				if want == admitted || !take(keys[0]) {
+				if want == admitted || !check() {
 					break
 				}
 			}
-			return e.decisions(overKeys(take, keys), want)
+			return e.decisions(repeat(check), want)
 		})
 	}
 	return nil

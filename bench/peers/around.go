@@ -13,22 +13,18 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// Observed is Limiter.Take with an observer that does nothing.
-func Observed(l Limit) *Store {
-	return observed("spillgate, an observer that does nothing", l, func(context.Context, *core.Observation) {})
+// Observed is Limiter.Check of a request with an observer that does nothing. It reports whether the request is allowed.
+func Observed(l Limit) func() bool {
+	return checked(l, core.WithObserver(func(context.Context, *core.Observation) {}))
 }
 
-// Counted is Limiter.Take with package telemetry as its observer.
-func Counted(l Limit) *Store {
-	return observed("spillgate, telemetry", l, telemetry.New(telemetry.Options{}).Observe)
+// Counted is Observed with package telemetry as the observer.
+func Counted(l Limit) func() bool {
+	return checked(l, core.WithObserver(telemetry.New(telemetry.Options{}).Observe))
 }
 
-func observed(name string, l Limit, o core.Observer) *Store {
-	limiter := core.Must(core.New([]core.Rule{l.core().By(keyfunc.RemoteIP)}, core.WithObserver(o)))
-	return shared(name, func(key string) bool {
-		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
-		return d.Allowed && err == nil
-	})
+func checked(l Limit, opts ...core.Option) func() bool {
+	return check([]core.Rule{l.core().By(keyfunc.RemoteIP)}, "/api/v1/things/42", opts...)
 }
 
 // Routed is Limiter.Check with n rules, one of which has the route of the request.
@@ -42,12 +38,10 @@ func Routed(l Limit, n int) func() bool {
 }
 
 // Unrouted is Limiter.Check of a request with one rule for all routes.
-func Unrouted(l Limit) func() bool {
-	return check([]core.Rule{l.core().By(keyfunc.RemoteIP)}, "/api/v1/things/42")
-}
+func Unrouted(l Limit) func() bool { return checked(l) }
 
-func check(rules []core.Rule, path string) func() bool {
-	limiter := core.Must(core.New(rules))
+func check(rules []core.Rule, path string, opts ...core.Option) func() bool {
+	limiter := core.Must(core.New(rules, opts...))
 	r := must(http.NewRequest(http.MethodGet, path, nil))
 	r.RemoteAddr = "203.0.113.9:4711"
 	return func() bool {
