@@ -60,7 +60,7 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 	switch err = l.ask(rules, c, &g.own.request, before); {
 	case err != nil:
 		err = within(c.asking(), err)
-	case c.isEmpty():
+	case len(c.claims()) == 0:
 		c.allowed = true
 	case rules.mayWait:
 		took, err = l.decide(r.Context(), r, c)
