@@ -182,7 +182,11 @@ type (
 func (w *other) withOptional() http.ResponseWriter {
 	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
 	has := 0
-	for i, ok := range [...]bool{is[http.Flusher](w), is[http.Hijacker](w), is[http.Pusher](w), is[closeNotifier](w)} {
+	_, flush := w.ResponseWriter.(http.Flusher)
+	_, hijack := w.ResponseWriter.(http.Hijacker)
+	_, push := w.ResponseWriter.(http.Pusher)
+	_, closeNotify := w.ResponseWriter.(closeNotifier)
+	for i, ok := range [...]bool{flush, hijack, push, closeNotify} {
 		if ok {
 			has |= 1 << i
 		}
@@ -220,10 +224,4 @@ func (w *other) withOptional() http.ResponseWriter {
 		return withFHPC{w, f, h, p, c}
 	}
 	return w
-}
-
-// is reports whether the ResponseWriter wrapped by w implements an interface.
-func is[T any](w *other) bool {
-	_, ok := w.ResponseWriter.(T)
-	return ok
 }

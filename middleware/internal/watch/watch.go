@@ -22,26 +22,21 @@ type Watch struct {
 // Writer returns a ResponseWriter that writes to w in response to r and has w's optional interfaces, and the Watch that
 // records what is written. Wrapping a ResponseWriter of net/http takes one allocation, unless r is a call.
 func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch) {
-	watched, s := wrap(w)
-	s.call = call.Watch(w, r)
-	return watched, s
-}
-
-func wrap(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
+	seen := call.Watch(w, r)
 	_, push := w.(http.Pusher)
 	_, hijack := w.(http.Hijacker)
 	_, readFrom := w.(io.ReaderFrom)
 	if c, ok := w.(common); ok {
 		switch {
 		case hijack && readFrom && !push:
-			one := &http1{watching{common: c}}
+			one := &http1{watching{common: c, Watch: Watch{call: seen}}}
 			return one, &one.Watch
 		case push && !hijack && !readFrom:
-			two := &http2{watching{common: c}}
+			two := &http2{watching{common: c, Watch: Watch{call: seen}}}
 			return two, &two.Watch
 		}
 	}
-	o := &other{ResponseWriter: w}
+	o := &other{ResponseWriter: w, Watch: Watch{call: seen}}
 	return o.withOptional(), &o.Watch
 }
 
