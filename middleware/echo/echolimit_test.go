@@ -1,106 +1,107 @@
 package echolimit_test
 
 import (
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
+	"github.com/spillgate/spillgate/middleware/internal/adaptertest/echotest"
 )
 
-func guard(g adaptertest.Guard) echo.MiddlewareFunc {
-	opts := []echolimit.Option{echolimit.WithHeaders(g.Headers), echolimit.WithDenyHandler(nil), echolimit.WithErrorHandler(nil)}
-	if g.Deny != nil {
-		opts = append(opts, echolimit.WithDenyHandler(func(c echo.Context, d core.Decision) error {
-			g.Deny(c.Response(), c.Request(), d)
-			return nil
-		}))
-	}
-	if g.Fail != nil {
-		opts = append(opts, echolimit.WithErrorHandler(func(c echo.Context, err error) error {
-			g.Fail(c.Response(), c.Request(), err)
-			return nil
-		}))
-	}
-	if g.Log != nil {
-		opts = append(opts, echolimit.WithErrorHandler(func(c echo.Context, err error) error {
-			g.Log(err)
-			return echolimit.WriteError(c, err)
-		}))
-	}
-	if g.Denied != nil {
-		opts = append(opts, echolimit.WithDenyHandler(func(c echo.Context, d core.Decision) error {
-			g.Denied(c.Response().Header(), d)
-			return echolimit.WriteDenial(c, d)
-		}))
-	}
-	return echolimit.New(g.Limiter, opts...)
-}
+type (
+	adder  = echotest.Adder[echo.HandlerFunc, echo.MiddlewareFunc, *echo.Route]
+	ending = echotest.Ending[echo.Context, echo.HandlerFunc, echo.MiddlewareFunc]
+)
 
-func all(guards []adaptertest.Guard) (ms []echo.MiddlewareFunc) {
-	for _, g := range guards {
-		ms = append(ms, guard(g))
-	}
-	return ms
-}
+var version = echotest.Version[*echo.Echo, echo.Context, echo.HandlerFunc, echo.MiddlewareFunc, *echo.Route]{
+	New: func() *echo.Echo {
+		e := echo.New()
+		e.Logger.SetOutput(io.Discard)
+		return e
+	},
+	Group: func(e *echo.Echo, prefix string, ms ...echo.MiddlewareFunc) adder { return e.Group(prefix, ms...) },
+	Host:  func(e *echo.Echo, host string) adder { return e.Host(host) },
+	Wrap:  echo.WrapMiddleware,
 
-// adder is an *echo.Echo or an *echo.Group.
-type adder interface {
-	Add(method, path string, h echo.HandlerFunc, ms ...echo.MiddlewareFunc) *echo.Route
-}
+	Limit: func(l *core.Limiter, h headers.Writer, deny func(echo.Context, core.Decision) error, fail func(echo.Context, error) error) echo.MiddlewareFunc {
+		return echolimit.New(l, echolimit.WithHeaders(h), echolimit.WithDenyHandler(deny), echolimit.WithErrorHandler(fail))
+	},
+	WriteDenial: echolimit.WriteDenial,
+	WriteError:  echolimit.WriteError,
+	ContextOf:   echolimit.ContextOf,
+	RealIP:      echolimit.RealIP,
 
-func routes(e adder, app adaptertest.App) {
-	for _, route := range app.Routes {
-		for _, method := range adaptertest.Methods {
-			e.Add(method, adaptertest.Colons(route.Pattern), func(c echo.Context) error {
-				route.Handler(c.Response(), c.Request())
-				return nil
-			}, all(route.Guards)...)
+	SetErrorHandler: func(e *echo.Echo, handle func(echo.Context, error)) {
+		e.HTTPErrorHandler = func(err error, c echo.Context) { handle(c, err) }
+	},
+	HandleError: func(c echo.Context, err error) { c.Echo().DefaultHTTPErrorHandler(err, c) },
+	Debug:       func(e *echo.Echo) { e.Debug = true },
+	HTTPErrorOf: func(err error) (int, any, bool) {
+		var he *echo.HTTPError
+		if !errors.As(err, &he) {
+			return 0, nil, false
 		}
-	}
-}
+		return he.Code, he.Message, true
+	},
+	NewHTTPError: func(status int, message string) error { return echo.NewHTTPError(status, message) },
 
-// use guards an instance by Use.
-func use(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	e.Use(all(app.Guards)...)
-	routes(e, app)
-	return e
-}
+	Response:  func(c echo.Context) http.ResponseWriter { return c.Response() },
+	Writer:    func(c echo.Context) http.ResponseWriter { return c.Response().Writer },
+	SetWriter: func(c echo.Context, w http.ResponseWriter) { c.Response().Writer = w },
+	Below:     func(c echo.Context) http.ResponseWriter { return c.Response().Writer },
+	Record:    func(c echo.Context) { c.Response().Writer = httptest.NewRecorder() },
 
-// pre guards an instance by Pre, before the router.
-func pre(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(all(app.Guards)...)
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	routes(e, app)
-	return e
-}
-
-// group guards the routes of a group.
-func group(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	routes(e.Group("", all(app.Guards)...), app)
-	return e
+	SetExtractor: func(e *echo.Echo, extract func(*http.Request) string) { e.IPExtractor = extract },
+	FromXFF: func(trusted ...*net.IPNet) func(*http.Request) string {
+		var options []echo.TrustOption
+		for _, n := range trusted {
+			options = append(options, echo.TrustIPRange(n))
+		}
+		return echo.ExtractIPFromXFFHeader(options...)
+	},
+	FromRealIP: echo.ExtractIPFromRealIPHeader(),
+	FromPeer:   echo.ExtractIPDirect(),
 }
 
 func TestContract(t *testing.T) {
-	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use}) })
-	t.Run("Pre", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: pre}) })
-	t.Run("Group", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
+	started, release := make(chan bool), make(chan bool)
+	defer close(release)
+	// echo's Timeout runs the handler in http.TimeoutHandler, and gives it that handler's writer.
+	timeout := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			w := c.Response().Writer
+			http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				c.Response().Writer = w
+				_ = next(c)
+			}), time.Nanosecond, "").ServeHTTP(w, c.Request())
+			<-started // by then, the handler has c.Response
+			return nil
+		}
+	}
+	late := func(echo.Context) error {
+		close(started)
+		<-release // after the response
+		return nil
+	}
+	version.Run(t, map[string]ending{"echo's Timeout inside": {Inside: timeout, Handle: late, Status: 503, Wire: 503}})
 }
 
-func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: version.Used}) }
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	echolimit.New(nil)

@@ -1,10 +1,8 @@
 package echolimit
 
 import (
-	"fmt"
 	"net/http"
 
-	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/seen"
 )
 
@@ -18,13 +16,5 @@ import (
 // socket.
 func RealIP(r *http.Request) (string, error) {
 	c, ok := ContextOf(r)
-	if !ok {
-		return "", fmt.Errorf("%w: echolimit.RealIP is for limiters mounted by echolimit.New", core.ErrInvalid)
-	}
-	outer := c.Request()
-	defer func() { c.SetRequest(outer) }()
-	return seen.Key(r, func(r *http.Request) string {
-		c.SetRequest(r)
-		return c.RealIP()
-	}, "set e.IPExtractor to echo.ExtractIPFromXFFHeader or echo.ExtractIPDirect")
+	return seen.RealIP(r, c, ok)
 }

@@ -1,6 +1,10 @@
 package echolimit_test
 
 import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -8,86 +12,68 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	echolimit "github.com/spillgate/spillgate/middleware/echov5"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
+	"github.com/spillgate/spillgate/middleware/internal/adaptertest/echotest"
 )
 
-func guard(g adaptertest.Guard) echo.MiddlewareFunc {
-	opts := []echolimit.Option{echolimit.WithHeaders(g.Headers), echolimit.WithDenyHandler(nil), echolimit.WithErrorHandler(nil)}
-	if g.Deny != nil {
-		opts = append(opts, echolimit.WithDenyHandler(func(c *echo.Context, d core.Decision) error {
-			g.Deny(c.Response(), c.Request(), d)
-			return nil
-		}))
-	}
-	if g.Fail != nil {
-		opts = append(opts, echolimit.WithErrorHandler(func(c *echo.Context, err error) error {
-			g.Fail(c.Response(), c.Request(), err)
-			return nil
-		}))
-	}
-	if g.Log != nil {
-		opts = append(opts, echolimit.WithErrorHandler(func(c *echo.Context, err error) error {
-			g.Log(err)
-			return echolimit.WriteError(c, err)
-		}))
-	}
-	if g.Denied != nil {
-		opts = append(opts, echolimit.WithDenyHandler(func(c *echo.Context, d core.Decision) error {
-			g.Denied(c.Response().Header(), d)
-			return echolimit.WriteDenial(c, d)
-		}))
-	}
-	return echolimit.New(g.Limiter, opts...)
-}
+type (
+	adder  = echotest.Adder[echo.HandlerFunc, echo.MiddlewareFunc, echo.RouteInfo]
+	ending = echotest.Ending[*echo.Context, echo.HandlerFunc, echo.MiddlewareFunc]
+)
 
-func all(guards []adaptertest.Guard) (ms []echo.MiddlewareFunc) {
-	for _, g := range guards {
-		ms = append(ms, guard(g))
-	}
-	return ms
-}
+var version = echotest.Version[*echo.Echo, *echo.Context, echo.HandlerFunc, echo.MiddlewareFunc, echo.RouteInfo]{
+	New: func() *echo.Echo {
+		e := echo.New()
+		e.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		return e
+	},
+	Group: func(e *echo.Echo, prefix string, ms ...echo.MiddlewareFunc) adder { return e.Group(prefix, ms...) },
+	Wrap:  echo.WrapMiddleware,
 
-// adder is an *echo.Echo or an *echo.Group.
-type adder interface {
-	Add(method, path string, h echo.HandlerFunc, ms ...echo.MiddlewareFunc) echo.RouteInfo
-}
+	Limit: func(l *core.Limiter, h headers.Writer, deny func(*echo.Context, core.Decision) error, fail func(*echo.Context, error) error) echo.MiddlewareFunc {
+		return echolimit.New(l, echolimit.WithHeaders(h), echolimit.WithDenyHandler(deny), echolimit.WithErrorHandler(fail))
+	},
+	WriteDenial: echolimit.WriteDenial,
+	WriteError:  echolimit.WriteError,
+	ContextOf:   echolimit.ContextOf,
+	RealIP:      echolimit.RealIP,
+	ProblemType: problemType(),
 
-func routes(e adder, app adaptertest.App) {
-	for _, route := range app.Routes {
-		for _, method := range adaptertest.Methods {
-			e.Add(method, adaptertest.Colons(route.Pattern), func(c *echo.Context) error {
-				route.Handler(c.Response(), c.Request())
-				return nil
-			}, all(route.Guards)...)
+	SetErrorHandler: func(e *echo.Echo, handle func(*echo.Context, error)) { e.HTTPErrorHandler = handle },
+	HandleError:     echo.DefaultHTTPErrorHandler(true),
+	Debug:           func(e *echo.Echo) { e.HTTPErrorHandler = echo.DefaultHTTPErrorHandler(true) },
+	HTTPErrorOf: func(err error) (int, any, bool) {
+		var he *echo.HTTPError
+		if !errors.As(err, &he) {
+			return 0, nil, false
 		}
-	}
-}
+		return he.Code, he.Message, true
+	},
+	NewHTTPError: func(status int, message string) error { return echo.NewHTTPError(status, message) },
 
-// use guards an instance by Use.
-func use(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	e.Use(all(app.Guards)...)
-	routes(e, app)
-	return e
-}
+	Response:  func(c *echo.Context) http.ResponseWriter { return c.Response() },
+	Writer:    func(c *echo.Context) http.ResponseWriter { return c.Response() },
+	SetWriter: func(c *echo.Context, w http.ResponseWriter) { c.SetResponse(w) },
+	Below: func(c *echo.Context) http.ResponseWriter {
+		r, _ := echo.UnwrapResponse(c.Response())
+		return r.ResponseWriter
+	},
+	Record: func(c *echo.Context) { c.SetResponse(echo.NewResponse(httptest.NewRecorder(), c.Logger())) },
 
-// pre guards an instance by Pre, before the router.
-func pre(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(all(app.Guards)...)
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	routes(e, app)
-	return e
-}
+	SetExtractor: func(e *echo.Echo, extract func(*http.Request) string) { e.IPExtractor = extract },
+	FromXFF: func(trusted ...*net.IPNet) func(*http.Request) string {
+		var options []echo.TrustOption
+		for _, n := range trusted {
+			options = append(options, echo.TrustIPRange(n))
+		}
+		return echo.ExtractIPFromXFFHeader(options...)
+	},
+	FromRealIP: echo.ExtractIPFromRealIPHeader(),
+	FromPeer:   echo.ExtractIPDirect(),
 
-// group guards the routes of a group.
-func group(app adaptertest.App) http.Handler {
-	e := echo.New()
-	e.Pre(echo.WrapMiddleware(app.Cleaned))
-	routes(e.Group("", all(app.Guards)...), app)
-	return e
+	ReadsMethod: true,
 }
 
 // A header is a value that sets a header field when it is marshaled.
@@ -110,23 +96,88 @@ func problemType() string {
 	return ""
 }
 
+// setting returns a middleware that replaces the response with what w returns.
+func setting(w func(c *echo.Context) http.ResponseWriter) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.SetResponse(w(c))
+			return next(c)
+		}
+	}
+}
+
+// These replace the response with a writer that hides the one below it, with one that hides a recorder, and with a recorder.
+var (
+	hide       = setting(func(c *echo.Context) http.ResponseWriter { return hidden{c.Response()} })
+	hideRecord = setting(func(*echo.Context) http.ResponseWriter { return hidden{httptest.NewRecorder()} })
+	record     = setting(func(c *echo.Context) http.ResponseWriter { return echo.NewResponse(httptest.NewRecorder(), c.Logger()) })
+)
+
+type hidden struct{ http.ResponseWriter }
+
 func TestContract(t *testing.T) {
-	problemType := problemType()
-	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use, ProblemType: problemType}) })
-	t.Run("Pre", func(t *testing.T) {
-		adaptertest.RunPlaced(t, adaptertest.Adapter{Build: pre, ProblemType: problemType})
-	})
-	t.Run("Group", func(t *testing.T) {
-		adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true, ProblemType: problemType})
+	unauthorized := func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }
+	replace := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			defer c.Response().WriteHeader(http.StatusAccepted)
+			return record(next)(c)
+		}
+	}
+	bypass := func(c *echo.Context) error {
+		http.Error(version.Below(c), "no", http.StatusUnauthorized)
+		return c.NoContent(http.StatusOK)
+	}
+	version.Run(t, map[string]ending{
+		"a delayed response past echo":              {Around: version.Delay, Handle: bypass, Status: 401, Wire: 401},
+		"a response in place of another":            {Inside: replace, Handle: unauthorized, Status: 202, Wire: 202},
+		"a recorded and hidden response":            {Inside: hideRecord, Handle: unauthorized, Status: 200, Wire: 200, Err: true},
+		"a response through a hidden writer":        {Around: hide, Handle: unauthorized, Status: 401, Wire: 401},
+		"a response through a writer hidden inside": {Inside: hide, Handle: unauthorized, Status: 401, Wire: 401},
+		"no response through a hidden writer":       {Around: hide, Handle: func(*echo.Context) error { return nil }, Status: 200, Wire: 200},
 	})
 }
 
-func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: version.Used}) }
+
+// TestResponseIsRestored checks which response the handler, and afterwards a middleware around the limiter, finds in echo's Context.
+func TestResponseIsRestored(t *testing.T) {
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	for why, row := range map[string]struct {
+		around, inside  echo.MiddlewareFunc
+		unwrapped, same bool
+	}{
+		"unchanged":                {pass, pass, true, true},
+		"replaced by a middleware": {version.Delay, pass, false, true},
+		"replaced inside":          {version.Delay, record, true, false},
+	} {
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.CostAfter = core.Failures
+		e := echo.New()
+		var before, after http.ResponseWriter
+		e.Use(row.around, func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				before = c.Response()
+				defer func() { after = c.Response() }()
+				return next(c)
+			}
+		}, echolimit.New(core.Must(core.New([]core.Rule{rule}))), row.inside)
+		e.GET("/", func(c *echo.Context) error {
+			if _, ok := c.Response().(*echo.Response); ok != row.unwrapped {
+				t.Errorf("%s: the handler finds a %T", why, c.Response())
+			}
+			return nil
+		})
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if (before == after) != row.same {
+			t.Errorf("%s: same response %v, want %v", why, before == after, row.same)
+		}
+	}
+}
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	echolimit.New(nil)

@@ -39,6 +39,26 @@ func Key(r *http.Request, see func(*http.Request) string, remedy string) (string
 	return keyfunc.Address(see)(r)
 }
 
+// A Context is echo's Context, of either version.
+type Context interface {
+	Request() *http.Request
+	SetRequest(*http.Request)
+	RealIP() string
+}
+
+// RealIP is Key for the address that c.RealIP returns. It fails with ErrInvalid unless ok, which says that r has the context c.
+func RealIP(r *http.Request, c Context, ok bool) (string, error) {
+	if !ok {
+		return "", fmt.Errorf("%w: echolimit.RealIP is for limiters mounted by echolimit.New", core.ErrInvalid)
+	}
+	outer := c.Request()
+	defer func() { c.SetRequest(outer) }()
+	return Key(r, func(r *http.Request) string {
+		c.SetRequest(r)
+		return c.RealIP()
+	}, "set e.IPExtractor to echo.ExtractIPFromXFFHeader or echo.ExtractIPDirect")
+}
+
 // believesAll reports whether see finds the claimed address, whichever of the peers claims it.
 func believesAll(r *http.Request, see func(*http.Request) string, peers []string, claim netip.Addr) bool {
 	return !slices.ContainsFunc(peers, func(peer string) bool {
