@@ -1,3 +1,3 @@
-// Package responses checks that a limiter does not get in the way of handlers: they can stream, flush, hijack, upgrade, send early hints and
-// trailers, and panic, exactly as they can without a limiter.
+// Package responses tests limiters beside what else writes a response: a reverse proxy whose upstream has limits of its own,
+// http.TimeoutHandler, WebSockets and streams that last for minutes.
 package responses

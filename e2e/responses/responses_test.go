@@ -38,14 +38,3 @@ func atTheEnd(n int) *core.Limiter {
 	rule.CostAfter = func(_ *http.Request, o core.Outcome) int { return o.Cost }
 	return core.Must(core.New([]core.Rule{rule}))
 }
-
-// innermost returns the writer of net/http beneath a framework's writer.
-func innermost(w http.ResponseWriter) http.ResponseWriter {
-	for {
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return w
-		}
-		w = u.Unwrap()
-	}
-}

@@ -1,3 +1,3 @@
-// Package routers tests limiters in each router: wherever they are mounted, a request is charged once and has its route's pattern as its
-// key, and Rule.Routes matches every path by which a router serves a guarded route. Routers without an adapter use the one for net/http.
+// Package routers tests limiters in each router. Rule.Routes matches every path by which a router serves a guarded route, and limiters on a
+// group and on one of its routes both charge a request. Routers without an adapter use the adapter for net/http.
 package routers

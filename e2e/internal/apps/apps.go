@@ -45,32 +45,6 @@ var Frameworks = []Framework{
 	{"echov5", echov5Use},
 }
 
-// Mountings are all the places where the middleware can be.
-var Mountings = []Framework{
-	{"stdlib around the mux", stdlibAround},
-	{"stdlib inside the mux", stdlibInside},
-	{"stdlib around a mux with a mux in it", stdlibOver},
-	{"stdlib around a mux in a mux", stdlibBetween},
-	{"chi Use", chiUse},
-	{"chi Group", chiGroup},
-	{"chi With", chiWith},
-	{"chi Use of a mounted router", chiMounted},
-	{"chi Use over a mounted router", chiOver},
-	{"chi Use over a Route", chiRoute},
-	{"chi around the router", chiAround},
-	{"gin Use", ginUse},
-	{"gin Group", ginGroup},
-	{"gin of the route", ginRoute},
-	{"echo Use", echoUse},
-	{"echo Pre", echoPre},
-	{"echo Group", echoGroup},
-	{"echo of the route", echoRoute},
-	{"echov5 Use", echov5Use},
-	{"echov5 Pre", echov5Pre},
-	{"echov5 Group", echov5Group},
-	{"echov5 of the route", echov5Route},
-}
-
 // One is an App with one guard and one handler, at "/".
 func One(g Guard, h http.HandlerFunc) App {
 	return App{Guards: []Guard{g}, Routes: []Route{{Pattern: "/", Handler: h}}}
@@ -87,14 +61,4 @@ var methods = []string{
 // colons returns pattern as gin and echo write it: "/users/:id".
 func colons(pattern string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(pattern)
-}
-
-// perRoute moves the guards of the application into its routes.
-func perRoute(app App) App {
-	var moved App
-	for _, r := range app.Routes {
-		r.Guards = append(append([]Guard(nil), app.Guards...), r.Guards...)
-		moved.Routes = append(moved.Routes, r)
-	}
-	return moved
 }

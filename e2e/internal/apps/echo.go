@@ -29,46 +29,17 @@ func echoGuards(guards []Guard) (ms []echo.MiddlewareFunc) {
 	return ms
 }
 
-// echoAdder is an *echo.Echo or an *echo.Group.
-type echoAdder interface {
-	Add(method, path string, h echo.HandlerFunc, ms ...echo.MiddlewareFunc) *echo.Route
-}
-
-func echoRoutes(r echoAdder, app App) {
+func echoUse(app App) http.Handler {
+	e := echo.New()
+	e.Use(echoGuards(app.Guards)...)
 	for _, route := range app.Routes {
 		h := func(c echo.Context) error {
 			route.Handler(c.Response(), c.Request())
 			return nil
 		}
 		for _, method := range methods {
-			r.Add(method, colons(route.Pattern), h, echoGuards(route.Guards)...)
+			e.Add(method, colons(route.Pattern), h, echoGuards(route.Guards)...)
 		}
 	}
-}
-
-func echoUse(app App) http.Handler {
-	e := echo.New()
-	e.Use(echoGuards(app.Guards)...)
-	echoRoutes(e, app)
-	return e
-}
-
-// echoPre guards before the router has seen the request.
-func echoPre(app App) http.Handler {
-	e := echo.New()
-	e.Pre(echoGuards(app.Guards)...)
-	echoRoutes(e, app)
-	return e
-}
-
-func echoGroup(app App) http.Handler {
-	e := echo.New()
-	echoRoutes(e.Group("", echoGuards(app.Guards)...), app)
-	return e
-}
-
-func echoRoute(app App) http.Handler {
-	e := echo.New()
-	echoRoutes(e, perRoute(app))
 	return e
 }

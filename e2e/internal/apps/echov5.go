@@ -29,46 +29,17 @@ func echov5Guards(guards []Guard) (ms []echo.MiddlewareFunc) {
 	return ms
 }
 
-// echov5Adder is an *echo.Echo or an *echo.Group.
-type echov5Adder interface {
-	Add(method, path string, h echo.HandlerFunc, ms ...echo.MiddlewareFunc) echo.RouteInfo
-}
-
-func echov5Routes(r echov5Adder, app App) {
+func echov5Use(app App) http.Handler {
+	e := echo.New()
+	e.Use(echov5Guards(app.Guards)...)
 	for _, route := range app.Routes {
 		h := func(c *echo.Context) error {
 			route.Handler(c.Response(), c.Request())
 			return nil
 		}
 		for _, method := range methods {
-			r.Add(method, colons(route.Pattern), h, echov5Guards(route.Guards)...)
+			e.Add(method, colons(route.Pattern), h, echov5Guards(route.Guards)...)
 		}
 	}
-}
-
-func echov5Use(app App) http.Handler {
-	e := echo.New()
-	e.Use(echov5Guards(app.Guards)...)
-	echov5Routes(e, app)
-	return e
-}
-
-// echov5Pre guards before the router has seen the request.
-func echov5Pre(app App) http.Handler {
-	e := echo.New()
-	e.Pre(echov5Guards(app.Guards)...)
-	echov5Routes(e, app)
-	return e
-}
-
-func echov5Group(app App) http.Handler {
-	e := echo.New()
-	echov5Routes(e.Group("", echov5Guards(app.Guards)...), app)
-	return e
-}
-
-func echov5Route(app App) http.Handler {
-	e := echo.New()
-	echov5Routes(e, perRoute(app))
 	return e
 }

@@ -25,28 +25,12 @@ func ginGuards(guards []Guard) (hs []gin.HandlerFunc) {
 	return hs
 }
 
-func ginRoutes(r gin.IRoutes, app App) {
+func ginUse(app App) http.Handler {
+	r := gin.New()
+	r.Use(ginGuards(app.Guards)...)
 	for _, route := range app.Routes {
 		handlers := append(ginGuards(route.Guards), func(c *gin.Context) { route.Handler(c.Writer, c.Request) })
 		r.Match(methods, colons(route.Pattern), handlers...)
 	}
-}
-
-func ginUse(app App) http.Handler {
-	r := gin.New()
-	r.Use(ginGuards(app.Guards)...)
-	ginRoutes(r, app)
-	return r
-}
-
-func ginGroup(app App) http.Handler {
-	r := gin.New()
-	ginRoutes(r.Group("/", ginGuards(app.Guards)...), app)
-	return r
-}
-
-func ginRoute(app App) http.Handler {
-	r := gin.New()
-	ginRoutes(r, perRoute(app))
 	return r
 }

@@ -18,30 +18,14 @@ func stdlibWrap(h http.Handler, guards []Guard) http.Handler {
 	return h
 }
 
-func mux(app App) *http.ServeMux {
+func stdlibAround(app App) http.Handler {
 	m := http.NewServeMux()
 	for _, r := range app.Routes {
 		pattern := r.Pattern
 		if pattern == "/" {
-			pattern = "/{$}" // "/" would stand for all paths
+			pattern = "/{$}" // "/" would match every path
 		}
 		m.Handle(pattern, stdlibWrap(r.Handler, r.Guards))
 	}
-	return m
-}
-
-func stdlibAround(app App) http.Handler { return stdlibWrap(mux(app), app.Guards) }
-
-func stdlibInside(app App) http.Handler { return mux(perRoute(app)) }
-
-func stdlibOver(app App) http.Handler {
-	outer := http.NewServeMux()
-	outer.Handle("/", mux(app))
-	return stdlibWrap(outer, app.Guards)
-}
-
-func stdlibBetween(app App) http.Handler {
-	outer := http.NewServeMux()
-	outer.Handle("/", stdlibWrap(mux(app), app.Guards))
-	return outer
+	return stdlibWrap(m, app.Guards)
 }

@@ -102,6 +102,7 @@ var anyPlace = []group{
 	{"early hints", testEarlyHints},
 	{"expect continue", testExpectContinue},
 	{"trailers", testTrailers},
+	{"response trailers", testResponseTrailers},
 	{"SetCost", testSetCost},
 	{"unwatched writer", testUnwatchedWriter},
 	{"at once", testAtOnce},

@@ -220,7 +220,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 		for _, guards := range [][]Guard{nil, {{Limiter: l}}} {
 			s := serveHandler(t, a.Build(App{Guards: guards, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
 				c := http.NewResponseController(w)
-				seen = append(seen, fmt.Sprint(optional(w), " ", optional(innermost(w)), c.SetWriteDeadline(time.Now().Add(timeout)), c.EnableFullDuplex(), c.Flush()))
+				seen = append(seen, fmt.Sprintf("%v %T %v %v %v", optional(w), innermost(w), c.SetWriteDeadline(time.Now().Add(timeout)), c.EnableFullDuplex(), c.Flush()))
 				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
 				if n != 1<<16 || err != nil {
 					t.Errorf("copied %d bytes, %v", n, err)

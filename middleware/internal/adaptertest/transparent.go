@@ -122,6 +122,23 @@ func testTrailers(t *testing.T, a Adapter) {
 	}
 }
 
+// testResponseTrailers checks that the handler's trailers reach the client, and that no rate limit header becomes a trailer.
+func testResponseTrailers(t *testing.T, a Adapter) {
+	h := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.WriteString(w, "ok")
+		w.Header().Set("X-Sum", "42")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "yes")
+	}
+	for _, http2 := range []bool{false, true} {
+		for name, s := range guardedAndNot(t, a, h, http2) {
+			if got := s.get("/"); got.body != "ok" || len(got.Trailer) != 2 || got.Trailer.Get("X-Sum") != "42" || got.Trailer.Get("X-Late") != "yes" {
+				t.Errorf("%s, HTTP/2 %v: body %q, trailers %v", name, http2, got.body, got.Trailer)
+			}
+		}
+	}
+}
+
 // trailer sends a chunked request with a trailer and returns where it was seen.
 func (a Adapter) trailer(t *testing.T, guards []Guard) (v view) {
 	handler := func(_ http.ResponseWriter, r *http.Request) {

@@ -69,7 +69,9 @@ func testStreaming(t *testing.T, a Adapter) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 3 {
 				_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
-				if err := http.NewResponseController(w).Flush(); err != nil {
+				if i == 0 {
+					w.(http.Flusher).Flush()
+				} else if err := http.NewResponseController(w).Flush(); err != nil {
 					t.Error(err)
 				}
 				select {
