@@ -59,13 +59,13 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestResources checks that budgets are kept apart by resource, and that a request waits for the one last seen for its method and
+// TestResources checks that each resource has its own budget, and that a request waits for the budget last seen for its method and
 // first path segment.
 func TestResources(t *testing.T) {
 	limits := map[string]string{"GET repos": "core", "GET users": "core", "GET search": "search", "POST repos": "free", "GET meta": "free"}
 	for _, row := range []struct {
 		name  string
-		first []string // requests that were answered earlier
+		first []string // requests that already have a response
 		then  string
 		waits bool
 	}{
@@ -120,8 +120,8 @@ func send(t *testing.T, c *http.Client, line string) {
 	resp.Body.Close()
 }
 
-// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are
-// denied once altogether, not once each.
+// TestOneLimitForManyPaths checks that the client learns a limit that all paths share from one denial: requests with new
+// first segments are denied once in total, not once each.
 func TestOneLimitForManyPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := map[bool]int{}
@@ -145,7 +145,7 @@ func TestOneLimitForManyPaths(t *testing.T) {
 	})
 }
 
-// TestOneRouteIsTriedAtATime checks that only one of many unseen routes is tried, while another resource has nothing left.
+// TestOneRouteIsTriedAtATime checks that the client tries only one of many unseen routes while another resource is used up.
 func TestOneRouteIsTriedAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -170,8 +170,8 @@ func TestOneRouteIsTriedAtATime(t *testing.T) {
 	})
 }
 
-// TestOneTriesEachHour checks that whatever a response says, one request tries within an hour.
-func TestOneTriesEachHour(t *testing.T) {
+// TestOneRequestTriesEachHour checks that one request tries within an hour, whatever the response says.
+func TestOneRequestTriesEachHour(t *testing.T) {
 	for _, a := range announcements {
 		t.Run(a.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

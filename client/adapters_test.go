@@ -33,10 +33,10 @@ var adapters = []struct {
 	}},
 }
 
-// TestOurOwnServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer
-// says what remains, nothing is denied; if it says only Retry-After, or nothing, there are few denials, which no caller
-// sees.
-func TestOurOwnServers(t *testing.T) {
+// TestSpillgateServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer
+// reports what remains, no request is denied. If it writes only Retry-After, or nothing, there are few denials, and no
+// caller sees one.
+func TestSpillgateServers(t *testing.T) {
 	for _, w := range []struct {
 		name         string
 		write        headers.Writer

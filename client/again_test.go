@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestUnusedBodyIsClosed checks that the body which was prepared for the next sending is closed if there is none.
+// TestUnusedBodyIsClosed checks that the body prepared for a retry is closed if there is no retry.
 func TestUnusedBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "90") })
@@ -25,7 +25,7 @@ func TestUnusedBodyIsClosed(t *testing.T) {
 	})
 }
 
-// TestGetBodyFails checks that the denial is returned if the body cannot be had again.
+// TestGetBodyFails checks that the denial is returned if GetBody fails.
 func TestGetBodyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "1") })
@@ -38,7 +38,7 @@ func TestGetBodyFails(t *testing.T) {
 	})
 }
 
-// TestNilBody checks that a denial without a body, as a Base of tests may return it, does no harm.
+// TestNilBody checks a denial without a body, which a Base in a test may return.
 func TestNilBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// free is a Base that responds at once, like GitHub with many requests left.
+// free is a Base that responds at once, as GitHub does when many requests are left.
 func free() roundTrip {
 	header := http.Header{
 		"Date":                  {"Sat, 01 Jan 2000 00:00:00 GMT"},
@@ -21,7 +21,7 @@ func free() roundTrip {
 	return func(*http.Request) (*http.Response, error) { return resp, nil }
 }
 
-// authorized is a request as a program sends it.
+// authorized returns a request such as a program sends.
 func authorized(t testing.TB) *http.Request {
 	r := request(t, "https://api.github.com/repos/golang/go/issues")
 	r.Header.Set("Authorization", "Bearer ghp_0123456789012345678901234567890123456789")

@@ -40,8 +40,8 @@ func (b *watched) Close() error {
 	return nil
 }
 
-// TestBodiesOfDenials checks that the body of a swallowed response is drained up to 64 KB and closed, and that one that does not
-// come does not hold the request up.
+// TestBodiesOfDenials checks that the client reads at most 64 KB of a denial's body before it closes it, and that a body that
+// does not arrive does not delay the request.
 func TestBodiesOfDenials(t *testing.T) {
 	for _, row := range []struct{ size, hang, read int }{
 		{0, 0, 0}, {1000, 0, 1000}, {64 << 10, 0, 64 << 10}, {1 << 20, 0, 64 << 10}, {1000, 1, 1}, {1 << 20, 70 << 10, 64 << 10},
@@ -68,7 +68,7 @@ func TestBodiesOfDenials(t *testing.T) {
 	}
 }
 
-// TestRequestBodyIsClosed checks that a request that is not sent has its body closed, as a RoundTripper must.
+// TestRequestBodyIsClosed checks that the body of a request that is not sent is closed, as RoundTripper requires.
 func TestRequestBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(time.Hour)

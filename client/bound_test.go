@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// answer is a Base that responds with one limit of that name.
+// answer is a Base whose responses have one limit, of this name.
 type answer func(*http.Request) (name string)
 
 func (f answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -22,7 +22,7 @@ func (f answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// TestMemoryIsBounded checks that keys, routes and names are forgotten if there are too many, and that those in use stay.
+// TestMemoryIsBounded checks that unused keys, routes and names are forgotten if there are too many.
 func TestMemoryIsBounded(t *testing.T) {
 	tr := &Transport{
 		Base: answer(func(r *http.Request) string { return fmt.Sprint(r.URL.RawQuery) }),
@@ -54,7 +54,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreNotKept checks that a Transport keeps no long name and no long text that a name is part of. A server
+// TestLongNamesAreNotKept checks that a Transport keeps no long name, and no long text that contains a name. A server
 // can choose such a name in a response or, by a redirect, in the URL of a request.
 func TestLongNamesAreNotKept(t *testing.T) {
 	testpass.Thorough(t)
@@ -82,7 +82,7 @@ func TestLongNamesAreNotKept(t *testing.T) {
 					}
 				}
 			}
-			u, err := url.Parse("http://b" + name + "/" + name + "/" + strings.Repeat("x", size)) // its host and its segment are parts of one string
+			u, err := url.Parse("http://b" + name + "/" + name + "/" + strings.Repeat("x", size)) // its host and its segment share one string
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,12 +108,12 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// answerWith is a Base that answers with these responses.
+// answerWith is a Base that returns these responses.
 type answerWith func(*http.Request) *http.Response
 
 func (f answerWith) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// TestLongNamesStayApart checks that two long names are two limits, and that the text of an error is short whatever the name.
+// TestLongNamesStayApart checks that two long names mean two limits, and that the text of an error is short whatever the name.
 func TestLongNamesStayApart(t *testing.T) {
 	left, name := "0", ""
 	tr := &Transport{MaxWait: -1, Base: answerWith(func(r *http.Request) *http.Response {
@@ -147,7 +147,7 @@ func TestLongNamesStayApart(t *testing.T) {
 	}
 }
 
-// TestBudgetsInUseStay checks that names that come when all budgets have requests in flight are not kept.
+// TestBudgetsInUseStay checks that new names are not kept while all budgets have requests in flight.
 func TestBudgetsInUseStay(t *testing.T) {
 	a := &account{}
 	for i := range maxBudgets {

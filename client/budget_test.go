@@ -8,8 +8,8 @@ import (
 // at returns an instant.
 func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
-// TestNobodyOvertakes checks that a call that arrives when a budget has just opened waits for those that have waited before.
-func TestNobodyOvertakes(t *testing.T) {
+// TestNewCallsDoNotOvertakeWaitingCalls checks that a call that arrives when a budget has just opened goes after the calls that already wait.
+func TestNewCallsDoNotOvertakeWaitingCalls(t *testing.T) {
 	a := &account{clock: 1}
 	rt := &route{seen: true}
 	b := a.find(budgetName{name: "api"})
@@ -29,8 +29,7 @@ func TestNobodyOvertakes(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered
-// in the end.
+// TestOverdueRequestsAreNotCountedTwice checks that overdue requests do not count again when their responses arrive.
 func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b := &budget{counted: true}
 	b.low.add(2, 0, 1)
@@ -57,8 +56,8 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsNotShortenedByLaterResponses checks that a response that names an earlier instant does not open what
-// another has closed.
+// TestRetryAfterIsNotShortenedByLaterResponses checks that a response with an earlier instant does not open a limit
+// that another response has closed.
 func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), 20*time.Second, 429, 1)
@@ -72,7 +71,7 @@ func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	}
 }
 
-// TestTrial checks how many requests a trial lets go at once.
+// TestTrial checks how many requests a trial sends at once.
 func TestTrial(t *testing.T) {
 	clock := uint64(1)
 	b := &budget{}
@@ -115,8 +114,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestOverdueTrial checks that a trial without an answer is followed by one more each ten seconds, and that its late
-// answer does not make room for two.
+// TestOverdueTrial checks that another trial follows every ten seconds if a trial gets no response, and that its late
+// response does not make room for two.
 func TestOverdueTrial(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), time.Second, 429, 1)
@@ -140,8 +139,8 @@ func TestOverdueTrial(t *testing.T) {
 	}
 }
 
-// TestHangingTrialIsNotCountedOn checks that a trial that is never answered does not delay those that follow the next one.
-func TestHangingTrialIsNotCountedOn(t *testing.T) {
+// TestUnansweredTrialDelaysNoLaterTrial checks that a trial without a response does not delay the trials after the next one.
+func TestUnansweredTrialDelaysNoLaterTrial(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), time.Second, 429, 1)
 	b.width = 1
@@ -154,8 +153,9 @@ func TestHangingTrialIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// TestDenialsInFlightTogether checks that denials of requests that were sent together are one: they do not make the pause grow.
-func TestDenialsInFlightTogether(t *testing.T) {
+// TestConcurrentDenialsCountOnce checks that denials of requests that were sent together count as one: they do not lengthen the
+// pause.
+func TestConcurrentDenialsCountOnce(t *testing.T) {
 	b := &budget{}
 	for i := range 50 {
 		b.denied(&call{sent: uint64(i + 1)}, at(0), 0, 429, uint64(i+100))
@@ -169,9 +169,9 @@ func TestDenialsInFlightTogether(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfSeveral checks which promise holds where several limits of a denial are used up: Retry-After for that
-// which takes longest, and none takes longer.
-func TestRetryAfterOfSeveral(t *testing.T) {
+// TestRetryAfterWithSeveralLimits checks which instant counts if a denial reports several limits as used up: Retry-After is for
+// the one that takes longest, and no limit takes longer.
+func TestRetryAfterWithSeveralLimits(t *testing.T) {
 	a, c := &account{clock: 6}, &call{sent: 5, route: &route{}}
 	rep := report{status: 429, denied: true, hasRetry: true, retry: 30 * time.Second, n: 4}
 	for i, wait := range []time.Duration{time.Second, 100 * time.Second, 90 * time.Second, 0} {
@@ -200,9 +200,9 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 	}
 }
 
-// TestOnlyAPacedWindowAnnounces checks that an instant is expected while a window is paced, and not once it proves to
-// be a bucket: then a call that waits for a response would fail for an instant that does not matter.
-func TestOnlyAPacedWindowAnnounces(t *testing.T) {
+// TestOnlyPacedWindowsAnnounceAnInstant checks that a call expects an instant while a window is paced, but not once the window
+// proves to be a bucket: otherwise a call that waits for a response would fail because of an irrelevant instant.
+func TestOnlyPacedWindowsAnnounceAnInstant(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, last: at(10), renewed: at(110)}}
 	b.low.add(9, 0, 1)
 	c := &call{place: place{turn: 1}}

@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestCachedResponsesAreIgnored checks that nothing waits for an instant in a response that a cache made for another
-// client. A cached denial is returned as it is.
+// TestCachedResponsesAreIgnored checks that no request waits for an instant in a response that a cache stored for
+// another client. A cached denial is returned unchanged.
 func TestCachedResponsesAreIgnored(t *testing.T) {
 	for age, cached := range map[string]bool{"1": true, "86400": true, "99999999999999999999": true, " 7 , 0": true, "0": false, "": false, "-5": false, "soon": false, "0, 7": false} {
 		for _, a := range announcements {
@@ -39,8 +39,8 @@ func TestCachedResponsesAreIgnored(t *testing.T) {
 	}
 }
 
-// TestCachedResponsesHideNoLimit checks that a limit that is known stays known after a cached response for the same
-// route, and that an unknown route still waits for it.
+// TestCachedResponsesHideNoLimit checks that a known limit stays known after a cached response for the same route,
+// and that an unknown route still waits for the limit.
 func TestCachedResponsesHideNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -75,7 +75,7 @@ func TestCachedResponsesHideNoLimit(t *testing.T) {
 	})
 }
 
-// TestCachedResponsesAreServedTogether checks that requests do not wait for each other where all responses come from a cache.
+// TestCachedResponsesAreServedTogether checks that requests do not wait for each other if all responses come from a cache.
 func TestCachedResponsesAreServedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestOnWait checks that OnWait is called once for a request that begins to wait, with the time until the announced instant.
+// TestOnWait checks that OnWait is called once when a request begins to wait, with the time until the announced instant.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var announced []time.Duration
@@ -35,7 +35,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// TestOnWaitPanics checks that a panic of a callback leaves no call waiting.
+// TestOnWaitPanics checks that no call is left waiting after a callback panics.
 func TestOnWaitPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(5 * time.Second)
@@ -60,7 +60,7 @@ func TestOnWaitPanics(t *testing.T) {
 	})
 }
 
-// TestBasePanics checks the same for Base.
+// TestBasePanics checks that no call is left waiting after Base panics.
 func TestBasePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -80,7 +80,8 @@ func TestBasePanics(t *testing.T) {
 	})
 }
 
-// TestOnWaitIsNotCalledWithoutAnInstant checks that a wait for the response to another request is not announced.
+// TestOnWaitIsNotCalledWithoutAnInstant checks that OnWait is not called for a wait for the response to another
+// request.
 func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, _ *http.Request) {

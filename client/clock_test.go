@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestResponseIsLaterThanRequestsSentBeforeIt has two requests in flight while a window turns. The response to the one that was
-// sent first is of the new window. The other, sent just before that arrives, is answered from the old one: it must not be taken
-// for a window whose Reset moves back.
-func TestResponseIsLaterThanRequestsSentBeforeIt(t *testing.T) {
+// TestLateResponseFromTheOldWindow has two requests in flight while a window ends. The response to the first request
+// is from the new window. The second request, sent just before that response arrives, gets a response from the old window. The
+// client must not conclude that the window's Reset moves back.
+func TestLateResponseFromTheOldWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr Transport
 		begun := time.Now()

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestDeadlineAfterADenial checks that a denial is returned at once if the deadline comes before the instant that it announces.
+// TestDeadlineAfterADenial checks that a denial is returned at once if the request's deadline is before the announced instant.
 func TestDeadlineAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "30") })
@@ -24,7 +24,7 @@ func TestDeadlineAfterADenial(t *testing.T) {
 	})
 }
 
-// TestMaxWaitBeforeTheDeadline checks that MaxWait ends a wait for the response to another request, if the deadline is later.
+// TestMaxWaitBeforeTheDeadline checks that MaxWait ends a wait for the response to another request if the deadline is later.
 func TestMaxWaitBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{MaxWait: 5 * time.Second, Base: serve(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,9 +44,9 @@ func TestMaxWaitBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineBehindOneThatWaits checks that a request whose wait has become too long fails at once, although another
-// that has more time waits before it.
-func TestDeadlineBehindOneThatWaits(t *testing.T) {
+// TestDeadlineBehindALongerWait checks that a request whose wait has become too long fails at once, although a
+// request with more time waits before it.
+func TestDeadlineBehindALongerWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
 			switch {

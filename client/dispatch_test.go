@@ -13,9 +13,9 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestResponseDefersOverdue checks that others wait for the requests in flight until ten seconds after the last
+// TestResponsePostponesOverdue checks that requests wait for the requests in flight until ten seconds after the last
 // response, not after the last request.
-func TestResponseDefersOverdue(t *testing.T) {
+func TestResponsePostponesOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
 			left := "3"
@@ -42,7 +42,7 @@ func TestResponseDefersOverdue(t *testing.T) {
 	})
 }
 
-// hang sends a GET request that is answered only when ctx ends.
+// hang sends a GET request that gets its response only when ctx ends.
 func hang(ctx context.Context, t *testing.T, c *http.Client, path string) {
 	t.Helper()
 	r := request(t, "http://api.example"+path+"?hang").WithContext(ctx)
@@ -50,8 +50,8 @@ func hang(ctx context.Context, t *testing.T, c *http.Client, path string) {
 	synctest.Wait()
 }
 
-// TestLateResponseOpensItsRoute checks that requests of a route that wait for the first response go when there is one,
-// although it is that to a request sent before the server was known to have limits.
+// TestLateResponseOpensItsRoute checks that requests that wait for the first response of their route are sent when it
+// arrives, although its request was sent before the server was known to have limits.
 func TestLateResponseOpensItsRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func TestLateResponseOpensItsRoute(t *testing.T) {
 	})
 }
 
-// TestResponseOfAnotherRouteOpensALimit checks that requests that wait for the response to a trial go when a response
-// of a route that was not known to share their limit says that something remains.
+// TestResponseOfAnotherRouteOpensALimit checks that requests that wait for a trial are sent when another route, not
+// known to share their limit, gets a response that says that something remains.
 func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -122,8 +122,8 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 	})
 }
 
-// TestFirstRequestsThatAreOverdue checks that where nothing is known and the first request is overdue, all others go,
-// not one at a time.
+// TestFirstRequestsThatAreOverdue checks that all requests are sent, not one at a time, if nothing is known and the
+// first request is overdue.
 func TestFirstRequestsThatAreOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) {
@@ -143,8 +143,8 @@ func TestFirstRequestsThatAreOverdue(t *testing.T) {
 	})
 }
 
-// TestTrialDoesNotWaitForEarlierRequests checks that a limit is tried when its instant has come, although a request that was sent
-// before it was used up has no answer yet.
+// TestTrialDoesNotWaitForEarlierRequests checks that a limit is tried at its instant, although an earlier request still has no
+// response.
 func TestTrialDoesNotWaitForEarlierRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := "50"

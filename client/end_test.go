@@ -40,8 +40,8 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	})
 }
 
-// TestWaitingForOthers checks how a call ends that waits for the response to another call whose limits are unknown: with
-// the context, or after MaxWait.
+// TestWaitingForOthers checks when a call ends that waits for the response to another call, whose limits are unknown:
+// with its context, or after MaxWait.
 func TestWaitingForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +65,7 @@ func TestWaitingForOthers(t *testing.T) {
 	})
 }
 
-// TestErrorHasNoSecret checks that nothing of a request is in the error.
+// TestErrorHasNoSecret checks that the error contains nothing of the request.
 func TestErrorHasNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: usedUp(time.Hour)}

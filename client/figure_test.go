@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// limited is a server with our own limiter.
+// limited is a server with a limiter of package core.
 func limited(l core.Limit, w headers.Writer) *server {
 	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
 	return &server{handler: stdlib.New(limiter, stdlib.WithHeaders(w))(http.HandlerFunc(ok))}
@@ -25,11 +25,11 @@ func limited(l core.Limit, w headers.Writer) *server {
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }
 
-// latencies are what a request takes, each way. Random ones let responses overtake each other.
+// latencies are the times that a request takes in each direction. With random times, responses overtake each other.
 var latencies = []struct {
 	name    string
 	latency func() time.Duration
-	used    bool // it leaves time enough to use what the limit admits
+	used    bool // this leaves enough time to use the limit
 }{
 	{"none", nil, true},
 	{"random", func() time.Duration { return rand.N(200 * time.Millisecond) }, true},
@@ -65,7 +65,7 @@ func TestNoRequestIsDenied(t *testing.T) {
 	}
 }
 
-// writers are the two families of fields that are written by default and by the draft.
+// writers write the default fields and the fields of the IETF draft.
 var writers = []struct {
 	name  string
 	write headers.Writer
@@ -74,7 +74,7 @@ var writers = []struct {
 	{"IETF", headers.IETF},
 }
 
-// drive lets n goroutines send requests for d, as fast as the transport lets them.
+// drive sends requests from n goroutines for d, as fast as the transport allows.
 func drive(t *testing.T, s *server, n int, d time.Duration) {
 	c := s.over(&client.Transport{MaxWait: time.Hour})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, nil)

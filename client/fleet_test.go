@@ -15,13 +15,14 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// TestFleetSharesOneBudget lets ten processes send as fast as one limit of 50 per second, which they share through
-// their hooks, admits, to a server that admits as many. One request of a stranger's burst is denied at first. After
-// that, and after what was booked by then, none is, and at least 95% of what the server admits is used.
+// TestFleetSharesOneBudget has ten processes send as fast as a shared limit of 50 per second allows, to a server with
+// the same limit. The processes share the limit through their hooks. A stranger's burst first causes one denial.
+// After that, and after the requests booked by then, no request is denied, and at least 95% of the server's limit is
+// used.
 func TestFleetSharesOneBudget(t *testing.T) {
 	const processes, callers, span = 10, 2, 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		s := limited(core.PerSecond(50).WithBurst(5), headers.RetryAfter) // so processes learn of the denials of others by their hooks alone
+		s := limited(core.PerSecond(50).WithBurst(5), headers.RetryAfter) // so processes learn of others' denials only through their hooks
 		s.latency = func() time.Duration { return 5 * time.Millisecond }
 		stranger := s.over(&client.Transport{MaxWait: -1})
 		for range 4 {
@@ -30,7 +31,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 			}
 		}
 		var strangers sync.WaitGroup
-		for range 4 { // uses the rest up
+		for range 4 { // uses up the rest
 			strangers.Go(func() {
 				if resp, err := s.RoundTrip(request(t, "http://api.example/")); err == nil {
 					resp.Body.Close()
@@ -42,7 +43,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 		store, ctx := new(core.MemoryStore), context.Background()
 		begun := time.Now()
 		var firstDenial, pauseEnds, served atomic.Int64
-		var booked sync.Map // the instants at which requests were decided
+		var booked sync.Map // the instants of the decisions
 		var all sync.WaitGroup
 		for range processes {
 			l := core.Must(core.New([]core.Rule{{

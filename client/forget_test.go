@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// TestWhichAccountIsForgotten checks that it is the least recently used of those without requests in flight or, if all
-// have some, of all.
-func TestWhichAccountIsForgotten(t *testing.T) {
+// TestLeastRecentlyUsedAccountIsForgotten checks that the client forgets the least recently used account without requests in flight
+// or, if all have some, the least recently used of all.
+func TestLeastRecentlyUsedAccountIsForgotten(t *testing.T) {
 	with := func(used uint64, inFlight int64) *account {
 		return &account{used: used, hold: budget{inFlight: inFlight}}
 	}
@@ -29,7 +29,8 @@ func TestWhichAccountIsForgotten(t *testing.T) {
 	}
 }
 
-// TestForgottenBudgetReleasesItsQueue checks that calls which wait for a budget that was forgotten go when it is answered.
+// TestForgottenBudgetReleasesItsQueue checks that calls that wait for a forgotten budget are sent when its response
+// arrives.
 func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	b := &budget{counted: true, inFlight: 1}
 	b.low.add(1, 0, 1)
@@ -43,7 +44,7 @@ func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	}
 }
 
-// TestTurns checks that calls in a queue are numbered, and that those whose turn in a paced window comes too late are woken.
+// TestTurns checks that calls in a queue are numbered, and that calls whose turn in a paced window comes too late wake up.
 func TestTurns(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(1100)}, heard: at(1000)}
 	b.low.add(9, 0, 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestNoGoroutines checks that a Transport starts none, not even while calls wait. That none is left behind is what
-// synctest checks in every test.
+// TestNoGoroutines checks that a Transport starts no goroutine, not even while calls wait. In every other test,
+// synctest checks that none is left behind.
 func TestNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: usedUp(3 * time.Second)}

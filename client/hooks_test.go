@@ -202,8 +202,8 @@ func TestOnDenied(t *testing.T) {
 	}
 }
 
-// TestPanicsCloseBodies checks that a panic of Base or of a callback leaves neither the body of the request nor the body of
-// a response open.
+// TestPanicsCloseBodies checks that the bodies of the request and of the response are closed after Base or a callback
+// panics.
 func TestPanicsCloseBodies(t *testing.T) {
 	denied := func(retryAfter string) *http.Response {
 		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {retryAfter}}}
@@ -266,7 +266,7 @@ func (b *openBody) Close() error {
 	return nil
 }
 
-// TestOnDeniedPanics checks that a panic of OnDenied leaves no call waiting.
+// TestOnDeniedPanics checks that no call is left waiting after OnDenied panics.
 func TestOnDeniedPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{handler: &script{responses: []response{{429, []string{"Retry-After", "5"}}, {200, nil}}}}

@@ -31,9 +31,9 @@ func usedUp(d time.Duration) *server {
 	})
 }
 
-// TestTooLongAWaitFailsAtOnce checks that nothing is sent and no time passes if the wait is longer than MaxWait, or than the time
+// TestTooLongWaitFailsAtOnce checks that nothing is sent and no time passes if the wait is longer than MaxWait, or than the time
 // until the deadline.
-func TestTooLongAWaitFailsAtOnce(t *testing.T) {
+func TestTooLongWaitFailsAtOnce(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		maxWait  time.Duration
@@ -74,8 +74,8 @@ func TestTooLongAWaitFailsAtOnce(t *testing.T) {
 	}
 }
 
-// TestDenialIsReturnedWithItsBody checks that a denial is returned as it came, body intact, if the wait for a second
-// try is too long: at once, or when others have made it longer.
+// TestDenialIsReturnedWithItsBody checks that a denial is returned with its body intact if the wait for a retry is
+// too long, or becomes too long because of other denials.
 func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -109,8 +109,8 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	}
 }
 
-// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial that was set aside to wait is still intact if the
-// wait turns out too long.
+// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial is returned intact if the wait for its retry
+// becomes too long.
 func TestDenialIsReturnedWhileOthersExtendTheWait(t *testing.T) {
 	for _, size := range []int{0, 10, 64 << 10, 200_000} {
 		synctest.Test(t, func(t *testing.T) { denyAndExtend(t, strings.Repeat("x", size)) })
@@ -156,7 +156,7 @@ func denyAndExtend(t *testing.T, text string) {
 	all.Wait()
 }
 
-// TestMaxWaitInTheQueue checks that a call whose turn does not come ends after MaxWait.
+// TestMaxWaitInTheQueue checks that a call in the queue ends after MaxWait.
 func TestMaxWaitInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(4 * time.Second)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestWhenARouteIsSeen checks after which responses the budgets of a route are known.
-func TestWhenARouteIsSeen(t *testing.T) {
+// TestResponsesThatMakeARouteKnown checks which responses make the budgets of a route known.
+func TestResponsesThatMakeARouteKnown(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		rep  report
@@ -28,9 +28,9 @@ func TestWhenARouteIsSeen(t *testing.T) {
 	}
 }
 
-// TestFurtherRoutesWaitAfterADeniedTry checks after which responses to a request that was sent although the assumed budget was
-// closed the next requests of unknown routes wait for that budget.
-func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
+// TestUnknownRoutesWaitAfterADeniedTrial sends a request of an unknown route although its assumed budget is closed, and checks
+// after which responses further unknown routes wait for that budget.
+func TestUnknownRoutesWaitAfterADeniedTrial(t *testing.T) {
 	assumed, other := budgetName{name: "assumed"}, budgetName{name: "other"}
 	for _, row := range []struct {
 		why  string
@@ -58,8 +58,8 @@ func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
 	}
 }
 
-// TestWhichStateABudgetGets checks that states are not mixed up when a response names more than an account has room for.
-func TestWhichStateABudgetGets(t *testing.T) {
+// TestStatesBeyondTheRoomOfAnAccount checks that states are not mixed up when a response names more than an account has room for.
+func TestStatesBeyondTheRoomOfAnAccount(t *testing.T) {
 	a := &account{clock: 1}
 	b := a.find(budgetName{name: "known"})
 	for len(a.budgets) < maxBudgets {
@@ -76,7 +76,7 @@ func TestWhichStateABudgetGets(t *testing.T) {
 	}
 }
 
-// TestPolicies checks what a RateLimit-Policy adds to a limit.
+// TestPolicies checks which numbers of a limit come from RateLimit-Policy.
 func TestPolicies(t *testing.T) {
 	for _, row := range []struct {
 		policy string
@@ -105,7 +105,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestOneNumberFields checks the limit of revision 07, and Remaining with something behind it.
+// TestOneNumberFields checks the limit of draft revision 07, and Remaining with text after the number.
 func TestOneNumberFields(t *testing.T) {
 	var rep report
 	rep.read(&http.Response{StatusCode: 200, Header: http.Header{

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// lies are values that no server should send.
+// lies are field values that no server should send.
 var lies = []string{
 	"", " ", "0", "-0", "-1", "1", "00", "+5", "1e9", "0x10", "1.5", ".5", "NaN", "Inf", "-Inf", "1e309", "null", "undefined", "true",
 	"946684799", "946684800", "1700000000", "99999999999", "946684800000", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
@@ -38,8 +38,8 @@ func lie(w http.ResponseWriter, random *rand.Rand) {
 	w.WriteHeader([]int{200, 200, 304, 403, 429, 429, 500, 503}[random.IntN(8)])
 }
 
-// TestLiars checks that no server makes a Transport panic, wait longer than MaxWait, or send without end.
-func TestLiars(t *testing.T) {
+// TestWrongFieldsDoNoHarm checks that no response makes a Transport panic, wait longer than MaxWait, or send forever.
+func TestWrongFieldsDoNoHarm(t *testing.T) {
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestLowestIsSafe sends requests to a window and to a bucket, at random and answered in any order, and checks after
-// each step that what is said to remain, without those in flight, does remain; and that it is exact when none is in
-// flight.
+// TestLowestIsSafe sends random requests to a window and to a bucket, with responses in any order. After each step it
+// checks that at least as much remains as the client assumes, and exactly as much if no request is in flight.
 func TestLowestIsSafe(t *testing.T) {
 	type sending struct {
 		sent uint64

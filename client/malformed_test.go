@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestMalformedFieldsAreIgnored checks that a RateLimit that cannot be parsed is ignored as a whole, as RFC 9651 wants it.
+// TestMalformedFieldsAreIgnored checks that a RateLimit field that cannot be parsed is ignored as a whole, as RFC 9651
+// requires.
 func TestMalformedFieldsAreIgnored(t *testing.T) {
 	for _, line := range []string{`"a";r=0;t=5, "b`, `"a";r=0;t=5, "b";r=1;pk=:YQ`, `"a";r=0;t=5 "b";r=0`, `"a";r=0;t=5, ;`} {
 		var rep report
@@ -18,8 +19,9 @@ func TestMalformedFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutARemainingNumberAreIgnored checks limits whose r is no number, or negative. Others of the field are read.
-func TestLimitsWithoutARemainingNumberAreIgnored(t *testing.T) {
+// TestLimitsWithoutRemainingAreIgnored checks that a limit is ignored if its r is not a number, or negative, and that
+// the other limits of the field are read.
+func TestLimitsWithoutRemainingAreIgnored(t *testing.T) {
 	for _, r := range []string{"x", "-5", "99999999999999999999", `"5"x`} {
 		var rep report
 		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {`"a";r=` + r + `;t=5, "b";r=3`}}}, at(0))
@@ -29,7 +31,7 @@ func TestLimitsWithoutARemainingNumberAreIgnored(t *testing.T) {
 	}
 }
 
-// TestManyLimits checks that the first limits are read if there are too many.
+// TestManyLimits checks that only the first limits are read if there are too many.
 func TestManyLimits(t *testing.T) {
 	var rep report
 	h := http.Header{"Ratelimit": {strings.Repeat(`"a";r=1,`, maxStates+1) + `"a";r=1`}, "Ratelimit-Policy": {`"a";q=5`}}
@@ -39,7 +41,7 @@ func TestManyLimits(t *testing.T) {
 	}
 }
 
-// TestInstants checks what is read as a wait, where the server says that it is the second 1,000,000,000.
+// TestInstants checks which values are read as a wait, from a server whose clock says 1,000,000,000 seconds.
 func TestInstants(t *testing.T) {
 	for _, row := range []struct {
 		text string
@@ -59,7 +61,7 @@ func TestInstants(t *testing.T) {
 	}
 }
 
-// TestInvalidDate checks that a Date that cannot be read is never taken for one, and that the local time is used instead.
+// TestInvalidDate checks that the local time is used if the Date cannot be parsed.
 func TestInvalidDate(t *testing.T) {
 	for range 2 {
 		c := serverClock{header: http.Header{"Date": {"yesterday"}}, now: at(1_000_000_000)}

@@ -30,7 +30,7 @@ func spend(t *testing.T, s *server, tr *client.Transport, n int) []time.Duration
 	return s.requests(start)
 }
 
-// TestPaceOfAWindow checks that the last fifth of a window, and no more, is sent evenly over the rest of it.
+// TestPaceOfAWindow checks that only the last fifth of a window is spread evenly over the rest of the window.
 func TestPaceOfAWindow(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPaceOfAWindow(t *testing.T) {
 	}
 }
 
-// TestNoPace checks that NoPace spends a window at once.
+// TestNoPace checks that with NoPace all requests of a window are sent at once.
 func TestNoPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limited(core.PerMinute(100).Using(core.FixedWindow), headers.GitHub)
@@ -62,7 +62,8 @@ func TestNoPace(t *testing.T) {
 	})
 }
 
-// TestNoPaceForABucket checks that nothing is paced where Reset moves, and that after Remaining 0 one request is sent at a time.
+// TestNoPaceForABucket checks that requests are not paced if Reset moves, and that one request is sent at a time after Remaining
+// 0.
 func TestNoPaceForABucket(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
@@ -80,8 +81,8 @@ func TestNoPaceForABucket(t *testing.T) {
 	}
 }
 
-// TestReorderedBucketIsNoWindow holds a mistake: two responses of a bucket whose Reset is the same second.
-func TestReorderedBucketIsNoWindow(t *testing.T) {
+// TestReorderedBucketIsNotAWindow is a regression test: two responses of a bucket whose Reset is the same second.
+func TestReorderedBucketIsNotAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := 6
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -126,9 +127,9 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 	})
 }
 
-// TestLateTurnBehindUncountedAnswers checks that no call fails as too late while what remains may count the requests in
-// flight already.
-func TestLateTurnBehindUncountedAnswers(t *testing.T) {
+// TestLateTurnWithUncountedResponses checks that no call fails because its turn is too late while Remaining may already
+// include the requests in flight.
+func TestLateTurnWithUncountedResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left atomic.Int64
 		left.Store(47)
@@ -141,7 +142,7 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 		})
 		c := s.over(&client.Transport{MaxWait: 10 * time.Minute})
 		var all sync.WaitGroup
-		for range 10 { // from now on its Reset has stayed: a window
+		for range 10 { // its Reset has not moved, so it is a window
 			get(t, c, "/")
 		}
 		get(t, c, "/slow")
@@ -149,7 +150,7 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 			all.Go(func() { get(t, c, "/slow") })
 		}
 		synctest.Wait()
-		get(t, c, "/") // 26 remain: the 9 in flight are among the 74
+		get(t, c, "/") // 26 remain: the 74 used include the 9 in flight
 		for range 9 {
 			all.Go(func() { get(t, c, "/") })
 		}
@@ -161,7 +162,7 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 }
 
 // TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that
-// after a denial the next request is sent when Retry-After says, not when the window is renewed.
+// after a denial the next request is sent at Retry-After, not when the next window begins.
 func TestRetryAfterInAPacedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := []string{"10", "5", "4"}

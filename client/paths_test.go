@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestManyPaths drives 200 goroutines, each with a path of its own, against a limit that all share: one denial at most
-// teaches that they do.
+// TestManyPaths drives 200 goroutines, each with a path of its own, against a limit that all paths share: the client
+// learns this from one denial at most.
 func TestManyPaths(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {

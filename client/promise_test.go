@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// An announcement is how a server says that the next request is admitted at an instant, by its clock.
+// An announcement is a way in which a server says when it admits the next request, by its own clock.
 type announcement struct {
 	name   string
 	status int
@@ -22,7 +22,7 @@ func seconds(d time.Duration) string    { return strconv.Itoa(int(d / time.Secon
 func epoch(t time.Time) string          { return strconv.FormatInt(t.Unix(), 10) }
 func date(t time.Time, f string) string { return t.UTC().Format(f) }
 
-// announcements follow every convention, and some deviations that servers make.
+// announcements follow every convention, and some servers' deviations from them.
 var announcements = []announcement{
 	{"Retry-After in seconds", 429, func(now, at time.Time) []string { return []string{"Retry-After", seconds(at.Sub(now))} }},
 	{"Retry-After as a date", 429, func(_, at time.Time) []string { return []string{"Retry-After", date(at, http.TimeFormat)} }},
@@ -93,9 +93,9 @@ func write(w http.ResponseWriter, status int, fields ...string) {
 	_, _ = w.Write([]byte("body"))
 }
 
-// TestNoRequestBeforeThePromise checks that after each announcement the next request is sent at the instant or after
-// it, and no later than rounding and jitter explain, whatever the clocks say.
-func TestNoRequestBeforeThePromise(t *testing.T) {
+// TestNoRequestBeforeTheAnnouncedInstant checks that after each announcement the next request is sent at the instant or later,
+// and no later than rounding and jitter explain, whatever the clocks say.
+func TestNoRequestBeforeTheAnnouncedInstant(t *testing.T) {
 	for _, a := range announcements {
 		t.Run(a.name+", no Date", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { checkPromise(t, a, 0, true, 20*time.Second) })

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestFirstComeFirstServed checks that calls go in the order in which they have arrived, also those that were denied.
+// TestFirstComeFirstServed checks that calls, including denied ones, are sent in the order of their arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -42,8 +42,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 // start2000 is the instant at which a synctest bubble begins.
 var start2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestOneRequestGoesAhead checks that before anything is known of a key one request is sent, and the others of that key wait for
-// its headers, not for its body.
+// TestOneRequestGoesAhead checks that one request is sent while nothing is known about its key, and that the other requests of
+// the key wait for its headers, not for its body.
 func TestOneRequestGoesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -74,8 +74,8 @@ func TestOneRequestGoesAhead(t *testing.T) {
 	})
 }
 
-// TestOneRequestOfARouteGoesAhead checks that one request goes ahead to a route whose limits are unknown, if the server
-// has limits. Where it has none, all go.
+// TestOneRequestOfARouteGoesAhead checks that if the server has limits, one request goes ahead to a route whose limits
+// are unknown. If it has none, all requests are sent.
 func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	for _, limits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 }
 
 // TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting forever: neither
-// the first of a key, nor those that may use up what remains.
+// the first request of a key, nor requests that may use up what remains.
 func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentWhileNothingRemains checks that no request of many is sent before the instant, that it is sent with
-// a jitter of at most a tenth of the wait and 5s, and that then one goes ahead of the others.
+// TestNothingIsSentWhileNothingRemains checks that no request is sent before the instant, that the first one is sent
+// with a jitter of at most a tenth of the wait and 5s, and that it goes ahead of the others.
 func TestNothingIsSentWhileNothingRemains(t *testing.T) {
 	for _, wait := range []time.Duration{2 * time.Second, 20 * time.Second, 55 * time.Minute} {
 		most := min(wait/10, 5*time.Second)

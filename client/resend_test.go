@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// A script answers requests with one response after the other, the last one ever after, and records them.
+// A script returns its responses one after the other, repeats the last one, and records the requests.
 type script struct {
 	responses []response
 	bodies    []string
@@ -33,8 +33,8 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, next.status, next.fields...)
 }
 
-// TestWhatIsSentAgain checks which requests are sent again after which denial, with the same body and key.
-func TestWhatIsSentAgain(t *testing.T) {
+// TestDenialsThatAreRetried checks after which denials a request is sent again, with the same body and key.
+func TestDenialsThatAreRetried(t *testing.T) {
 	upTo := strings.NewReader
 	retry := []string{"Retry-After", "2"}
 	for _, row := range []struct {
@@ -93,7 +93,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNotRetried checks that an error of Base is returned as it is, and lets the next call go.
+// TestErrorsAreNotRetried checks that an error of Base is returned unchanged, and that the next call is sent.
 func TestErrorsAreNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reset := errors.New("connection reset")
@@ -117,8 +117,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestA503HoldsTheKey checks that a 503 with Retry-After holds the other requests of the key, and no others.
-func TestA503HoldsTheKey(t *testing.T) {
+// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, and no others.
+func TestA503PausesTheKey(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		synctest.Test(t, func(t *testing.T) {
 			c := (&server{handler: &script{responses: []response{{503, []string{"Retry-After", "30"}}, {200, nil}}}}).over(&client.Transport{})
@@ -154,7 +154,7 @@ func TestA503HoldsTheKey(t *testing.T) {
 	}
 }
 
-// TestRetryAfterInThePast checks that denials without a promise in the future are followed by pauses that grow.
+// TestRetryAfterInThePast checks that pauses grow after denials whose instant is not in the future.
 func TestRetryAfterInThePast(t *testing.T) {
 	for _, row := range []struct {
 		name   string

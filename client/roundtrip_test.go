@@ -14,10 +14,10 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// second rounds up, as the fields do.
+// second rounds up to seconds, as the fields do.
 func second(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
-// drawResult draws what a store may report.
+// drawResult draws a result that a store may report.
 func drawResult(t *rapid.T, name string) core.Result {
 	l := core.Every(rapid.IntRange(1, 1_000_000).Draw(t, "rate"), time.Duration(rapid.Int64Range(1, 365*86400_000).Draw(t, "period"))*time.Millisecond)
 	wait := func(label string) time.Duration {
@@ -35,9 +35,9 @@ func drawResult(t *rapid.T, name string) core.Result {
 // drawName draws the name of a rule: printable ASCII.
 func drawName(t *rapid.T) string { return rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "name") }
 
-// TestReadsWhatHeadersWrites checks for every writer that what it says of a decision is read back, by a client whose
-// clock differs.
-func TestReadsWhatHeadersWrites(t *testing.T) {
+// TestReportReadsTheFieldsOfEveryWriter checks for every writer that a client with another clock reads the numbers that the
+// writer wrote.
+func TestReportReadsTheFieldsOfEveryWriter(t *testing.T) {
 	for _, w := range []struct {
 		name  string
 		write headers.Writer
@@ -74,7 +74,7 @@ func TestReadsWhatHeadersWrites(t *testing.T) {
 	}
 }
 
-// differs says how s differs from what the server wrote about r.
+// differs describes how s differs from the fields that the server wrote for r.
 func differs(s *state, r *core.Result, at time.Time) string {
 	if !strings.HasPrefix(s.name.name, r.Rule) || s.limit != int64(r.Limit.Rate) {
 		return "name or limit"

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// A server is an http.RoundTripper that serves requests from memory, and remembers them.
+// A server is an http.RoundTripper that serves requests from memory and records them.
 type server struct {
 	handler http.Handler
 	skew    time.Duration        // how far its clock is ahead

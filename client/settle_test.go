@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// after sends a request for each response of a script, and then n more at once. It returns when these were sent, since the last
-// response of the script.
+// after sends a request for each response of a script, and then n more at once. It returns when it sent these, counted from the
+// last response of the script.
 func after(t *testing.T, n int, script ...response) []time.Duration {
 	t.Helper()
 	i := 0
@@ -39,8 +39,8 @@ func after(t *testing.T, n int, script ...response) []time.Duration {
 	return s.requests(start)[len(script):]
 }
 
-// TestWhatAResponseMeans covers rare header values.
-func TestWhatAResponseMeans(t *testing.T) {
+// TestRareHeaderValues covers rare header values.
+func TestRareHeaderValues(t *testing.T) {
 	ietf := func(policy, state string) response {
 		return response{200, []string{"RateLimit-Policy", policy, "RateLimit", state}}
 	}
@@ -48,7 +48,7 @@ func TestWhatAResponseMeans(t *testing.T) {
 		name   string
 		script []response
 		n      int
-		from   time.Duration // the first and the last of the n are sent in this span
+		from   time.Duration // the time span in which the first and the last of the n are sent
 		to     time.Duration
 	}{
 		{"Remaining 0 and a Reset that is past: a short pause", []response{{200, gitHub("9", "0", "900000000", "")}}, 1, time.Second, 1100 * time.Millisecond},
@@ -71,7 +71,8 @@ func TestWhatAResponseMeans(t *testing.T) {
 	}
 }
 
-// TestNetworkErrorChangesNoLimit checks that a 502 of something in between does not make a route one without limits.
+// TestNetworkErrorChangesNoLimit checks that the client does not take a route for one without limits after a 502 from
+// a proxy.
 func TestNetworkErrorChangesNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -91,8 +92,8 @@ func TestNetworkErrorChangesNoLimit(t *testing.T) {
 		get(t, c, "/b")
 		time.Sleep(time.Second)
 		get(t, c, "/a")
-		get(t, c, "/b")                              // tries, because it is not known
-		if n := len(s.requests(start2000)); n != 4 { // and has learned
+		get(t, c, "/b")                              // tries, because the limit is not known
+		if n := len(s.requests(start2000)); n != 4 { // and learns the limit
 			t.Fatalf("%d requests", n)
 		}
 		if get(t, c, "/b"); time.Since(start2000) < 30*time.Second {
@@ -101,7 +102,7 @@ func TestNetworkErrorChangesNoLimit(t *testing.T) {
 	})
 }
 
-// TestPaceWithoutALimit checks that a window without a limit field is paced by the most that was seen to remain.
+// TestPaceWithoutALimit checks that a window without a limit field is paced by the highest Remaining so far.
 func TestPaceWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left atomic.Int64
@@ -117,7 +118,7 @@ func TestPaceWithoutALimit(t *testing.T) {
 	})
 }
 
-// TestErrorResponseKeepsTheLimit checks that a 5xx without fields does not make a budget one without a limit.
+// TestErrorResponseKeepsTheLimit checks that a budget keeps its limit after a 5xx without fields.
 func TestErrorResponseKeepsTheLimit(t *testing.T) {
 	for _, status := range []int{500, 502} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// A connection is the body of a 101: it can be written to.
+// A connection is the body of a 101 response. It can be written to.
 type connection struct{ watched }
 
 func (*connection) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestDeniedUpgrade checks that a request to upgrade is sent again like any other, and that the connection comes
-// through as it is.
+// TestDeniedUpgrade checks that a denied upgrade is sent again like any other request, and that the caller gets the
+// connection unchanged.
 func TestDeniedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &connection{}
@@ -41,8 +41,7 @@ func TestDeniedUpgrade(t *testing.T) {
 	})
 }
 
-// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends while the request waits to be
-// sent again.
+// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends during the wait for the retry.
 func TestCanceledAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1 << 20, closed: make(chan bool)}

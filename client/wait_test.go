@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestOnWaitPanicsAfterTheCallWasAdmitted checks that nothing waits for a call whose OnWait panics when a response has
+// TestOnWaitPanicsAfterTheCallWasAdmitted checks that no call waits for a call whose OnWait panics after a response has
 // admitted it.
 func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,8 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	})
 }
 
-// TestDeniedRequestKeepsItsPlace checks that a request that is denied goes before those that arrived while it was in flight.
+// TestDeniedRequestKeepsItsPlace checks that a denied request is sent again before requests that arrived while it was in
+// flight.
 func TestDeniedRequestKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -112,8 +113,9 @@ func TestDenialIsReadBeforeTheWait(t *testing.T) {
 	})
 }
 
-// TestDeadlineThatIsPast checks that a request whose deadline is past gets the error of the limit at once, and is not announced.
-func TestDeadlineThatIsPast(t *testing.T) {
+// TestPastDeadline checks that a request whose deadline has passed fails with a LimitedError at once, without a call of
+// OnWait.
+func TestPastDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }}
 		get(t, usedUp(20*time.Second).over(tr), "/")
@@ -126,8 +128,9 @@ func TestDeadlineThatIsPast(t *testing.T) {
 	})
 }
 
-// TestLongestOfTwoLimits checks that a request waits for the limit that is closed longest, in whatever order they are named.
-func TestLongestOfTwoLimits(t *testing.T) {
+// TestRequestWaitsForTheLongerLimit checks that a request waits for the limit that is closed longest, whatever their order in the
+// response.
+func TestRequestWaitsForTheLongerLimit(t *testing.T) {
 	for _, field := range []string{`"short";r=0;t=20, "long";r=0;t=90`, `"long";r=0;t=90, "short";r=0;t=20`} {
 		synctest.Test(t, func(t *testing.T) {
 			c := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 200, "RateLimit", field) }).over(&client.Transport{})

@@ -13,7 +13,7 @@ type sighting struct {
 	left, reset    int64
 }
 
-// learned returns a window after these responses, each of a limit of 100.
+// learned returns a window after these responses, each with a limit of 100.
 func learned(responses ...sighting) *window {
 	w := &window{}
 	for _, r := range responses {
@@ -23,8 +23,8 @@ func learned(responses ...sighting) *window {
 	return w
 }
 
-// TestKindOfAWindow checks what is taken for a window, whose Reset stays, and what for a bucket, whose Reset moves.
-func TestKindOfAWindow(t *testing.T) {
+// TestWindowOrBucket checks which responses mean a window, whose Reset stays, and which a bucket, whose Reset moves.
+func TestWindowOrBucket(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		want kind
@@ -47,8 +47,8 @@ func TestKindOfAWindow(t *testing.T) {
 	}
 }
 
-// TestWhichWindowsArePaced checks which windows are not paced.
-func TestWhichWindowsArePaced(t *testing.T) {
+// TestWindowsThatAreNotPaced checks the windows whose requests are sent without pacing.
+func TestWindowsThatAreNotPaced(t *testing.T) {
 	year := sighting{3, 4, 1000, 15, 1000 + 365*86400}
 	if w := learned(sighting{1, 2, 1000, 16, year.reset}, year); w.renewed.After(at(1000).Add(time.Hour)) {
 		t.Errorf("paced until %v: more than an hour", w.renewed)
