@@ -11,7 +11,7 @@ import (
 
 var namedFile = regexp.MustCompile("`([a-z/_]+(?:\\.go)?)`")
 
-// TestArchitectureNamesFilesThatExist checks the files on the way of a request.
+// TestArchitectureNamesFilesThatExist checks the files that a request passes through.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	text := readText(t, "docs/architecture.md")
 	names := namedFile.FindAllStringSubmatch(text, -1)
@@ -39,8 +39,8 @@ func TestPackageCommentNamesFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestProgramsOfPackageComments checks that the first programs in godoc are also examples, which the compiler has
-// checked.
+// TestProgramsOfPackageComments checks that the first program in each package comment is also an example, so that the
+// compiler checks it.
 func TestProgramsOfPackageComments(t *testing.T) {
 	examples := compiledSource(t)
 	for _, file := range []string{"doc.go", "core/doc.go"} {

@@ -174,7 +174,7 @@ func Example_readme() {
 	mux.HandleFunc("POST /login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	mux.HandleFunc("POST /v1/chat", func(_ http.ResponseWriter, r *http.Request) { core.SetCost(r.Context(), "tokens", 58) })
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	store := &core.MemoryStore{Now: func() time.Time { return noon }} // no token recovers meanwhile
+	store := &core.MemoryStore{Now: func() time.Time { return noon }} // no token refills in the meantime
 	limit := stdlib.New(core.Must(core.New([]core.Rule{login, tokens, uploads}, core.WithStore(store))))
 	send := func(path string) *httptest.ResponseRecorder {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil)

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// withoutExample are exported funcs and methods that do what their first sentence says, that implement an interface whose
-// other side has the example, or that are for authors of adapters and stores, for whom package comments have code.
+// withoutExample are exported funcs and methods that need no example: their first sentence says everything, or another
+// side of their interface has the example, or they are for authors of adapters and stores, who find code in package
+// comments.
 var withoutExample = map[string][]string{
 	"core": {
 		"Algorithm.String", "CalendarUnit.String", "Limit.Capacity", "Limit.Width", "Claim.Compile", "Claim.Validate", "Settlement.Compile", "Settlement.Validate", "Must", "Limiter.Store", "Decision.OuterRulesOfSameName",
@@ -27,7 +28,7 @@ var withoutExample = map[string][]string{
 	"core/redisstore": {"Store.Denied", "Store.Reset", "Store.Settle", "Store.SharedState", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired", "Store.Via"},
 }
 
-// publicPackages are those that programs import.
+// publicPackages are the packages that programs import.
 var publicPackages = []string{
 	"core", "core/redisstore", "core/storetest", "keyfunc", "headers", "client", "telemetry", "telemetry/otel", "telemetry/prometheus",
 	"dashboard", "rulefile", "middleware/stdlib", "middleware/chi", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/mcp",

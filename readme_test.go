@@ -34,9 +34,9 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// TestSnippetsCompile looks for each Go snippet in the files that the compiler has checked. Outside of README.md, whose snippets are a
-// few lines long, it also checks that the snippet needs nothing else of its file: it begins with its imports, or is a program, and
-// declares all that it uses.
+// TestSnippetsCompile looks for each Go snippet in files that the compiler checks. Outside of README.md, whose snippets are a few lines
+// long, it also checks that the snippet needs nothing else of its file: it begins with its imports, or is a program, and declares all
+// that it uses.
 func TestSnippetsCompile(t *testing.T) {
 	compiled := compiledSource(t)
 	snippets := 0
@@ -96,10 +96,11 @@ func compiledSource(t *testing.T) string {
 	return all.String()
 }
 
-// squeeze makes text comparable whatever its indentation.
+// squeeze removes indentation, so that texts can be compared.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// lacks returns what a snippet uses but does not declare or import, and what it imports but does not use.
+// lacks returns the names that a snippet uses without declaring or importing them, and the imports that it does not
+// use.
 func lacks(t *testing.T, snippet string) (lacking []string) {
 	t.Helper()
 	if !strings.HasPrefix(snippet, "package ") {

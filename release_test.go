@@ -30,7 +30,7 @@ var requirements = map[string]map[string]string{
 	"telemetry/prometheus": {"github.com/prometheus/client_golang v1.11.1": "older versions have CVE-2022-21698"},
 }
 
-// onlyTests are requirements that no package of a released module links, only tests.
+// onlyTests are requirements that only tests link.
 var onlyTests = []string{
 	"github.com/alicebob/miniredis/v2", "go.uber.org/goleak", "pgregory.net/rapid",
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
@@ -72,12 +72,12 @@ func modules(t *testing.T) map[string]goMod {
 }
 
 // goLine is the go line of every module that a program can require: it changes the language version and the GODEBUG
-// defaults of the program, so it says what the code needs and no more.
+// defaults of the program, so it names the version that the code needs, and no later one.
 const goLine = "1.25.0"
 
 // TestModules checks that each module has the path of its directory and its go line, that the modules of this repository require one
-// version of each other, and that a replace directive leads to a module of this repository: it has no effect for
-// programs that import it.
+// version of each other, and that replace directives lead to modules of this repository, since programs that import a module ignore
+// its replace directives.
 func TestModules(t *testing.T) {
 	versions := make(map[string]bool)
 	for dir, m := range modules(t) {

@@ -28,7 +28,7 @@ func TestLookupChargesNothing(t *testing.T) {
 	}
 }
 
-// A row of a masked key can be looked up by its ID, which does not reveal the key.
+// A masked key can be looked up by the ID of its row, which does not reveal the key.
 func TestLookupByID(t *testing.T) {
 	s := newScene(t, false)
 	s.ask("ann", "ann", "ann", "ann")
@@ -95,7 +95,7 @@ func TestBan(t *testing.T) {
 	}
 }
 
-// A look-up knows no request, so it shows the limits of the rule and says that a tier may have others.
+// A look-up has no request, so it shows the limits of the rule and says that a tier may have others.
 func TestLookupOfATieredRule(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{{

@@ -50,7 +50,7 @@ func ExampleWithHosts() {
 	// evil.example 403
 }
 
-// Administrators may reset and ban keys, others only look.
+// Administrators may reset and ban keys. Others may only look.
 func ExampleWithReset() {
 	t := telemetry.New(telemetry.Options{})
 	isAdmin := func(r *http.Request) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// The history is as long as the page has been counting, whatever the clock says.
-func TestHistoryIsAsLongAsItsAge(t *testing.T) {
+// The history covers the time since the page started counting, whatever the clock says.
+func TestHistoryIsAsLongAsThePageHasCounted(t *testing.T) {
 	h := &handler{telemetry: telemetry.New(telemetry.Options{})}
 	for age, want := range map[time.Duration]int{-time.Hour: 1, 0: 2, 5 * time.Second: 7, 3 * time.Hour: historySeconds} {
 		from, sums := h.history(age, "", historySeconds)

@@ -44,7 +44,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A website whose name resolves to the address of the page gets nothing of it, and the answer says what to do about it.
+// A website whose name resolves to the page's address gets nothing, and the response says what to do about it.
 func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 	s := newScene(t, false, dashboard.WithReset(func(*http.Request) bool { return true }))
 	s.ask("ann", "ann", "ann")
@@ -60,7 +60,7 @@ func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := make([]byte, 1000)
-			n, _ := resp.Body.Read(text) // not to its end, which a stream does not have
+			n, _ := resp.Body.Read(text) // not to its end, because a stream has none
 			resp.Body.Close()
 			if text := string(text[:n]); resp.StatusCode != 403 || text != "The page cannot be opened as \"evil.example\"; dashboard.WithHosts allows more hosts than localhost.\n" {
 				t.Errorf("%s %s: got %d, %q", method, path, resp.StatusCode, text)

@@ -40,7 +40,7 @@ func TestPathWithoutSlashRedirects(t *testing.T) {
 func TestUnknownPathsAreNotFound(t *testing.T) {
 	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 	mux := http.NewServeMux()
-	mux.Handle("/", page) // as routers do that leave no pattern
+	mux.Handle("/", page) // like routers that set no pattern
 	mux.Handle("/whole", page)
 	mux.Handle("/stripped", http.StripPrefix("/stripped", page))
 	for _, step := range []struct {
@@ -71,7 +71,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 
 func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
 	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
-	for _, pattern := range []string{"/", "/limits", "/limits*"} { // the last is echo's
+	for _, pattern := range []string{"/", "/limits", "/limits*"} { // the last one is echo's
 		r := httptest.NewRequest("GET", "/limits", nil)
 		if r.Pattern = pattern; pattern == "/" {
 			r.RequestURI = "/"

@@ -11,7 +11,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// A look-up shows the limits of the key's override, also of a rule with tiers. The page shows which keys have one, and grants.
+// A look-up shows the limits of the key's override, even if the rule has tiers. The page shows which keys have an override, and
+// the grants.
 func TestOverridesAndGrants(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{{

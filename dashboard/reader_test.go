@@ -15,7 +15,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// A slowReader is a connection whose client stops reading after some writes: then a write takes until the deadline.
+// A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its
+// deadline.
 type slowReader struct {
 	httptest.ResponseRecorder
 	reads    int
@@ -61,7 +62,8 @@ func TestSlowReaderIsDropped(t *testing.T) {
 	})
 }
 
-// Any bytes are a key: they are looked up, reset and banned, and do not end up in a header or break the answer.
+// Any bytes are a valid key. They can be looked up, reset and banned, and they neither reach a header nor break the
+// response.
 func TestOddKeys(t *testing.T) {
 	s := newScene(t, false, dashboard.WithReset(func(*http.Request) bool { return true }))
 	for _, key := range []string{"\x00", "\xff\xfe", "a\r\nSet-Cookie: b", " ", "💧", "</script>", "{}", strings.Repeat("k", 60_000)} {

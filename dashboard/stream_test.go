@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-func TestEventHasWhatWasDriven(t *testing.T) {
+func TestEventHasTheCounts(t *testing.T) {
 	s := newScene(t, false)
 	s.ask("ann", "ann", "ann", "ann", "ann", "bob", "")
 	e := s.event(t, "")
@@ -92,7 +92,8 @@ func TestViewersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEventsAreForThePage checks that other websites get no stream, and that they take none from operators.
+// TestEventsAreForThePage checks that other websites get no stream, and that their requests do not use up the streams
+// of operators.
 func TestEventsAreForThePage(t *testing.T) {
 	s := newScene(t, false)
 	ask := func(field, value string) int {
@@ -134,8 +135,8 @@ func TestEventsAreForThePage(t *testing.T) {
 	}
 }
 
-// The page shows the active limits before any request was counted, and then what was counted of others.
-func TestLimitsInForceComeFirst(t *testing.T) {
+// The page shows the active limits before any request has been counted, and then also other limits that have counts.
+func TestActiveLimitsComeFirst(t *testing.T) {
 	s := newScene(t, false)
 	s.ask("ann")
 	changed := s.limiter.Rules()
@@ -159,7 +160,7 @@ func TestLimitsInForceComeFirst(t *testing.T) {
 	}
 }
 
-// Keys that are shown alike are next to each other, and many of them do not crowd out a key that is denied less.
+// Keys that look alike are next to each other, and many of them do not displace a key that is denied less often.
 func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{

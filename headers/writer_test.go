@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// TestManners checks what holds for every writer and every decision.
-func TestManners(t *testing.T) {
+// TestEveryWriterAndDecision checks what holds for every writer and every decision.
+func TestEveryWriterAndDecision(t *testing.T) {
 	for _, s := range scenarios {
 		for _, w := range writers {
 			h := http.Header{}
@@ -36,8 +36,8 @@ func TestManners(t *testing.T) {
 	}
 }
 
-// TestOneInstant checks the promise that ties Reset and Retry-After together: a client that waits for either is in time.
-func TestOneInstant(t *testing.T) {
+// TestResetAndRetryAfterAgree checks the promise that ties Reset and Retry-After together: a client that waits for either is in time.
+func TestResetAndRetryAfterAgree(t *testing.T) {
 	for _, nanos := range []int64{0, 1, 400_000_000, 999_999_999} {
 		for _, wait := range []time.Duration{1, time.Millisecond, 600 * time.Millisecond, time.Second, time.Second + 1, longest} {
 			at := time.Unix(noon.Unix(), nanos)

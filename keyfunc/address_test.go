@@ -118,7 +118,7 @@ func TestRewrittenIP(t *testing.T) {
 }
 
 // The error must say what to do, as the mistake is in the application.
-func TestRewrittenAddressErrorNamesTheWayOut(t *testing.T) {
+func TestRewrittenAddressErrorSaysWhatToDo(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, ClientIP{}.Key} {
 		_, err := fn(request("203.0.113.9"))
 		for _, want := range []string{"203.0.113.9", "no port", "outside of that middleware", "keyfunc.ClientIP", "keyfunc.RewrittenIP"} {
@@ -185,7 +185,7 @@ func TestKeyIsTheOnlyAllocation(t *testing.T) {
 }
 
 // A request that http.NewRequest makes for a test has no remote address.
-func TestErrorOfARequestThatNoServerReceivedNamesHttptest(t *testing.T) {
+func TestErrorOfARequestWithoutAddressNamesHttptest(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, RewrittenIP, ClientIP{}.Key} {
 		if _, err := fn(&http.Request{}); !errors.Is(err, core.ErrNoKey) || !strings.Contains(err.Error(), "httptest.NewRequest") {
 			t.Errorf("got %v", err)

@@ -129,8 +129,8 @@ func TestBasicUserFoldsSpellings(t *testing.T) {
 	}
 }
 
-// TestSpellingsShareAnAllowance checks that a limit of guesses for a name holds, however the name is spelt.
-func TestSpellingsShareAnAllowance(t *testing.T) {
+// TestSpellingsShareALimit checks that a limit of guesses for a name holds, however the name is spelt.
+func TestSpellingsShareALimit(t *testing.T) {
 	limiter := core.Must(core.New([]core.Rule{core.PerHour(5).By(BasicUser)}))
 	allowed := 0
 	for i := range 40 {

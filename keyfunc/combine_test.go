@@ -75,7 +75,7 @@ func TestFirst(t *testing.T) {
 }
 
 // A func of one's own may wrap two errors. ErrNoKey must not hide the worse one.
-func TestFirstPassesOverNothingButErrNoKey(t *testing.T) {
+func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 	for _, worse := range []error{core.ErrBadKey, core.ErrInvalid} {
 		fn := First(fails(errors.Join(core.ErrNoKey, worse)), panics)
 		if key, err := fn(request("")); key != "" || !errors.Is(err, worse) {
@@ -85,7 +85,7 @@ func TestFirstPassesOverNothingButErrNoKey(t *testing.T) {
 }
 
 // A key func that returns an empty key is reported with one text, whether a rule has it alone or combined.
-func TestEmptyKeyHasOneText(t *testing.T) {
+func TestEmptyKeyHasOneErrorText(t *testing.T) {
 	empty := func(*http.Request) (string, error) { return "", nil }
 	for why, key := range map[string]core.KeyFunc{"alone": empty, "First": First(empty), "Join": Join(empty, empty), "Hash": Hash([]byte("0123456789abcdef"), empty)} {
 		l := core.Must(core.New([]core.Rule{core.PerDay(1).By(key)}))

@@ -56,7 +56,7 @@ func TestRulesOfTheProgramStayWhenTheFileChanges(t *testing.T) {
 	}, fromCode()...)
 }
 
-func TestConflictsWithRulesOfTheProgramAreMistakesInTheFile(t *testing.T) {
+func TestConflictsWithTheProgramsRulesAreMistakes(t *testing.T) {
 	for why, row := range map[string]struct{ rule, at, text string }{
 		"a name":    {"  - {name: jobs, key: ip, limits: 1/s}\n", "5:12", "there is another rule named jobs, in Options.Also of the program"},
 		"a pattern": {"  - {name: n, key: ip, limits: 1/s, match: '/{kind}/new'}\n", "5:44", `Pattern \"/files/\" belongs to rule files in Options.Also.`},

@@ -33,7 +33,7 @@ func TestTheLongestPrefixIsFound(t *testing.T) {
 	}
 }
 
-func TestRandomPrefixesAreFoundAsOneByOne(t *testing.T) {
+func TestPrefixSearchEqualsLinearSearch(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var list []network

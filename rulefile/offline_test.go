@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-func TestOfflineKeysAreThoseOfClients(t *testing.T) {
+func TestOfflineKeysEqualKeysOfRequests(t *testing.T) {
 	for proxies, want := range map[string][]string{
 		"":                                     {"ip:203.0.113.7", "ip:203.0.113.7", "ip:2001:db8:0:1::/64", "ip:host.example"},
 		"{trusted: 10.0.0.0/8, ipv6_bits: 48}": {"ip:203.0.113.7", "ip:203.0.113.7", "ip:2001:db8::/48", "ip:host.example"},

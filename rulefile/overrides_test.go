@@ -130,7 +130,7 @@ func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
 }
 
 // What is cut must mean what YAML means.
-func TestCutOverridesMeanWhatTheParserReads(t *testing.T) {
+func TestCutOverridesEqualParsedOverrides(t *testing.T) {
 	entries := []string{
 		`"user:%d": 5/s`, `"user:%d":   5/s, 6/m   # text`, `user:x%d: 5/s;burst=3`, `a%d: 7/month;tz=Europe/Berlin;from=3`, `"ü:%d": 1/s`, `"a#b%d": 1/s`,
 		`"10.%[1]d.0.0/16": 20 at once`, `c.d/e-%d: 5/15 m`,
@@ -159,7 +159,7 @@ func TestCutOverridesMeanWhatTheParserReads(t *testing.T) {
 	}
 }
 
-func TestOverridesThatAreNotSimpleAreLeftToTheParser(t *testing.T) {
+func TestParserReadsOverridesThatAreNotSimple(t *testing.T) {
 	for _, line := range []string{`"a": |`, `"a": &x 1/s`, `"a": *x`, `? a`, `<<: *x`, `"a": [1/s, 2/m]`, `"a\u0041": 1/s`, `'a': 1/s`, `"a": "1/s"`, `"a": ~`, `"a": null`, `  "a": 1/s`, `a:1/s`, "\"a\":\t1/s", `- a`, `"a": {b: c}`} {
 		var text strings.Builder
 		text.WriteString("overrides:\n")

@@ -124,7 +124,7 @@ func TestHashIsOfTheContents(t *testing.T) {
 }
 
 // Editors on Windows write a byte order mark, and PowerShell redirects to UTF-16.
-func TestFilesOfWindows(t *testing.T) {
+func TestFilesFromWindows(t *testing.T) {
 	for _, src := range []string{whole, "# rules\n" + whole, "---\n" + whole, strings.ReplaceAll(whole, "\n", "\r\n")} {
 		got, want := mustParse(t, "\ufeff"+src), mustParse(t, src)
 		if !slices.Equal(names(got), names(want)) || got.Hash == want.Hash {
@@ -149,7 +149,7 @@ func names(f *rulefile.File) (names []string) {
 	return names
 }
 
-func TestCheckTakesDeclaredNamesForGranted(t *testing.T) {
+func TestCheckAcceptsDeclaredNames(t *testing.T) {
 	if _, err := rulefile.Check("f.yaml", []byte(whole)); err != nil {
 		t.Error(err)
 	}

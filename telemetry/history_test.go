@@ -50,7 +50,7 @@ func checkHistory(t *testing.T, tel *Telemetry, rule string, want []Second) {
 }
 
 // A process may start within a second of the wall clock. Its seconds still follow the wall clock.
-func TestHistoryHasTheSecondsOfTheWallClock(t *testing.T) {
+func TestHistoryFollowsTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(600 * time.Millisecond)
 		tel := New(Options{})

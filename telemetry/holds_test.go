@@ -102,7 +102,7 @@ func TestKeysOfMemoryStores(t *testing.T) {
 }
 
 // A store of two limiters counts once, and a store that does not say what it holds makes the observed claims count.
-func TestHeldIsWhatTheStoresSay(t *testing.T) {
+func TestHeldComesFromTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := New(Options{})
 		store := core.WithStore(new(core.MemoryStore))

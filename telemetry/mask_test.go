@@ -53,7 +53,7 @@ func TestMaskIsKeyedPerProcess(t *testing.T) {
 }
 
 // Keys with one mask are separate rows.
-func TestRowsOfOneMaskStaySeparate(t *testing.T) {
+func TestKeysWithOneMaskStaySeparate(t *testing.T) {
 	tel := New(Options{})
 	deny(tel, "r", "ip:203.0.113.1")
 	deny(tel, "r", "ip:203.0.113.2")

@@ -127,7 +127,7 @@ func TestPeeksAreNotCounted(t *testing.T) {
 	wantCounts(t, tel, map[string]uint64{"allowed": 1, "r 1/1h near": 1})
 }
 
-func TestLimitersAreAddedUpByRuleName(t *testing.T) {
+func TestLimitersAreSummedByRuleName(t *testing.T) {
 	tel := New(Options{})
 	rules := []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}}
 	a, b := limited(t, tel, rules), limited(t, tel, rules)
@@ -186,7 +186,7 @@ func TestSeriesAreBounded(t *testing.T) {
 }
 
 // Limits that differ only in how they are written share their counts: a label must not occur twice.
-func TestLimitsWithOneLabelAreOne(t *testing.T) {
+func TestLimitsWithOneLabelShareCounts(t *testing.T) {
 	r := newRule("r", 1)
 	a, b := core.Limit{Rate: 5, Period: time.Hour}, core.Limit{Rate: 5, Period: time.Hour, Burst: 5}
 	if a.String() != b.String() {

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// replied is a reply with what must be in its headers; without, they are left out.
+// replied is a reply with these header values. An empty value leaves the header out.
 func replied(status int, remaining, retryAfter string) reply {
 	h := http.Header{}
 	if remaining != "" {
@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		change func(*visit)
 		limits string // if not 2/10s
 		shared bool
-		want   string // in the error; empty if there is none
+		want   string // in the error; empty if no error is expected
 	}{
 		{why: "as it should be", change: func(*visit) {}},
 		{why: "a request failed", change: func(v *visit) { v.err = errors.New("connection reset") }, want: "chi: connection reset"},
@@ -101,11 +101,11 @@ func TestAdmissible(t *testing.T) {
 		{"10/1s", 0, 10, 10},
 		{"10/1s", 199 * time.Millisecond, 10, 11},        // refilled continuously
 		{"10/1s;burst=3", 200 * time.Millisecond, 3, 5},  // from the burst
-		{"10/1s;fixed-window", time.Millisecond, 10, 20}, // around the turn of a window
+		{"10/1s;fixed-window", time.Millisecond, 10, 20}, // around the start of a window
 		{"10/1s;fixed-window", 1001 * time.Millisecond, 10, 30},
 		{"10/1s;sliding-window", 999 * time.Millisecond, 10, 10},
 		{"10/1s;sliding-log", time.Second, 10, 20},
-		{"10/1s, 4/1m;sliding-log", 3 * time.Second, 4, 4}, // all limits must hold
+		{"10/1s, 4/1m;sliding-log", 3 * time.Second, 4, 4}, // all limits apply
 	} {
 		if least, most := admissible(core.MustParseLimits(tt.limits), tt.span); least != tt.least || most != tt.most {
 			t.Errorf("%s within %v: %d to %d, want %d to %d", tt.limits, tt.span, least, most, tt.least, tt.most)

@@ -33,7 +33,7 @@ func TestOnce(t *testing.T) {
 		args    string
 		numbers string // limit, remaining and reset in the table
 		curl    string // flags of the curl lines
-		denial  string // some header of the denial shown in full
+		denial  string // a header of the denial that is shown in full
 	}{
 		{"--limits 2/2s", github, "", "X-Ratelimit-Resource: stdlib"},
 		{"--limits 2/1s;sliding-log --headers ietf", `2 +0 +(in 1s|-)`, "", `Ratelimit-Policy: "stdlib";q=2;w=1`},
@@ -46,7 +46,7 @@ func TestOnce(t *testing.T) {
 			t.Parallel()
 			stdout := once(t, strings.Fields(tt.args)...)
 			for _, router := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
-				// A slow machine may see a request more admitted, because time passes.
+				// A slow machine may admit one more request, because time passes.
 				row := regexp.MustCompile(`(?m)^` + router + ` +[2-9]\d* +429 Too Many Requests +` + tt.numbers + ` +1 +200 OK$`)
 				if n := len(row.FindAllString(stdout, -1)); n != 1 {
 					t.Errorf("%s: %d rows match %s", router, n, row)
@@ -67,7 +67,7 @@ func TestOnce(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
-		flags, want string // want is how the key begins; empty if there is none
+		flags, want string // want is the start of the key; empty if there is no key
 	}{
 		{"", "ip:127.0.0.1"}, // X-Forwarded-For is ignored
 		{"--trust 127.0.0.0/8 --trust 10.0.0.0/8", "ip:203.0.113.9"},
@@ -174,7 +174,7 @@ func TestShutdownWaits(t *testing.T) {
 	<-entered
 	closed := make(chan struct{})
 	go func() { shutdown(); close(closed) }()
-	for denied := false; !denied; { // new connections are, while the request in flight goes on
+	for denied := false; !denied; { // new connections are denied, while the request in flight continues
 		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 		if denied = err != nil; !denied {
 			conn.Close()

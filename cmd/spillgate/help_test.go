@@ -53,7 +53,7 @@ func checkExample(t *testing.T, line string) {
 	}
 }
 
-func TestCommandWithATypingError(t *testing.T) {
+func TestMistypedCommand(t *testing.T) {
 	for word, want := range map[string]string{
 		"dmeo": `there is no command "dmeo"; did you mean demo?`,
 		"list": `there is no command "list"; see spillgate --help`,

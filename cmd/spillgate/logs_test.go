@@ -15,7 +15,7 @@ func TestInterruptedStandardInputIsReported(t *testing.T) {
 	stdin, feed := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(feed, accessLog())
-		_, _ = io.WriteString(feed, "\n") // is read once the replay has the lines before
+		_, _ = io.WriteString(feed, "\n") // the replay reads it after the lines before it
 		cancel()
 	}()
 	root := newRoot()
@@ -37,7 +37,7 @@ func TestHeadersAreReadIfARuleNeedsThem(t *testing.T) {
 	}
 }
 
-// An empty log, such as one that was rotated just now, changes nothing about the others, wherever it stands.
+// An empty log, such as a freshly rotated one, does not affect the other logs, whatever its position.
 func TestEmptyLogs(t *testing.T) {
 	rules := fileWith(t, "rules: [{name: login, key: ip, limits: 4/h, cost_after: failures}, {name: agent, key: header(User-Agent), limits: 3/h}]")
 	log, empty := fileWith(t, "\ufeff"+accessLog()), fileWith(t, "")
@@ -54,7 +54,7 @@ func TestEmptyLogs(t *testing.T) {
 	}
 }
 
-// A rule that settles by the status is left out unless all logs have statuses.
+// A rule that settles by status is left out unless all logs have statuses.
 func TestStatusesThatLogsLack(t *testing.T) {
 	rules := fileWith(t, "rules: [{name: login, key: ip, limits: 1/h, cost_after: failures}, {name: all, key: ip, limits: 9/h}]")
 	line := func(more string) string {

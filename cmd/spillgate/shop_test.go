@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A shown is what an event of the page says about the rules.
+// A shown is the part of a page's event that describes the rules.
 type shown struct {
 	File struct {
 		Path, Hash, Error string
@@ -37,7 +37,7 @@ func (s *shown) shopLimit() string {
 	return ""
 }
 
-// readPage returns the first event of the page.
+// readPage returns the page's first event.
 func readPage(t *testing.T, base string) (s shown) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -82,8 +82,8 @@ func startDemo(t *testing.T, args ...string) (base string) {
 	return "http://" + address
 }
 
-// wait calls until every 50 ms until it reports true, and returns how long it slept in between by its own count: a busy
-// machine makes that less than what has passed, never more.
+// wait calls until every 50 ms until it reports true, and returns the sum of its sleeps. On a busy machine, that is less
+// than the elapsed time, never more.
 func wait(t *testing.T, what string, until func() bool) (slept time.Duration) {
 	t.Helper()
 	const pause = 50 * time.Millisecond
@@ -96,7 +96,7 @@ func wait(t *testing.T, what string, until func() bool) (slept time.Duration) {
 	return slept
 }
 
-// An edit of the rules of the demo changes the decisions and the page within 3 seconds.
+// An edit of the demo's rules changes the decisions and the page within 3 seconds.
 func TestEditedRulesOfTheDemo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")
 	write := func(text string) {

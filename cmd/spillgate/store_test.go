@@ -17,7 +17,7 @@ import (
 func TestRedisOutOfReach(t *testing.T) {
 	ln := listenQuietly(t)
 	addr := ln.Addr().String()
-	go func() { // a port that nobody listens on might be taken by another test
+	go func() { // a port on which nobody listens might be used by another test
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
@@ -59,7 +59,7 @@ func TestServesWithoutRedis(t *testing.T) {
 	base := p.base(t)
 	p.await(t, "Serving until interrupted")
 	server.Close()
-	resp := get(t, base+"/chi/hello") // from another client than the demo's own, which stays denied
+	resp := get(t, base+"/chi/hello") // from a client other than the demo's own, which stays denied
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /chi/hello: %s, want it admitted from memory", resp.Status)
 	}

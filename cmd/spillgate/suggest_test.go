@@ -12,7 +12,8 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// clientsLog returns lines of a log of 100 clients, the later ones of which send more at once, twice in a day.
+// clientsLog returns lines of a log of 100 clients. Each sends a burst twice a day, and later clients send larger
+// ones.
 func clientsLog() string {
 	var b strings.Builder
 	start := time.Date(2025, 10, 10, 0, 0, 0, 0, time.UTC)

@@ -1,4 +1,4 @@
-// Package leases has the snippets of docs/redis.md and docs/scale.md about leases.
+// Package leases holds the snippets about leases of docs/redis.md and docs/scale.md.
 package leases
 
 import (

@@ -1,4 +1,5 @@
-// Package mistakes checks that an error of a wrong configuration says what is wrong, where, and what would be right.
+// Package mistakes checks that the error of a wrong configuration says where it is wrong, what is wrong, and what
+// would be right.
 package mistakes
 
 import (
@@ -21,7 +22,7 @@ type mistake struct {
 	right string // what would be right
 }
 
-func TestEveryMistakeSaysWhatWhereAndWhatIsRight(t *testing.T) {
+func TestEveryMistakeSaysWhereWhatAndHowToFixIt(t *testing.T) {
 	all := slices.Concat(ofLimits, ofRules, ofRoutes, ofOptions, ofWords, ofKeys, ofFiles, ofCalls)
 	seen := make(map[string]bool)
 	for _, m := range all {
@@ -46,7 +47,8 @@ func TestEveryMistakeSaysWhatWhereAndWhatIsRight(t *testing.T) {
 	}
 }
 
-// newRule returns the error of a limiter with a rule named login that change has made wrong, behind a good one.
+// newRule returns the error of a limiter with a good rule and a rule named login, to which change has added a
+// mistake.
 func newRule(change func(*core.Rule)) error {
 	login := core.PerMinute(5).By(keyfunc.RemoteIP)
 	login.Name = "login"

@@ -32,8 +32,8 @@ const (
 // A second counts the requests of one second.
 type second struct{ served, attackServed, denied int }
 
-// simulate sends the requests of all clients through the middleware, on a clock of its own. Each client sends a request
-// per second on average.
+// simulate sends the requests of all clients through the middleware, on a clock of its own. Each client sends one
+// request per second on average.
 func simulate(t *testing.T) (counts [seconds]second) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	store := &core.MemoryStore{Now: func() time.Time { return now }}
@@ -130,7 +130,8 @@ func draw(counts [seconds]second, c theme) string {
 	return b.String()
 }
 
-// TestPicture checks that the attacker gets what its limit allows and nobody else is denied, and that the pictures show that run.
+// TestPicture checks that the attacker is admitted as often as its limit allows, that nobody else is denied, and that the pictures
+// show this run.
 func TestPicture(t *testing.T) {
 	counts := simulate(t)
 	attacker, after := 0, 0

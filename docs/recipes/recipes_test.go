@@ -1,4 +1,4 @@
-// Package recipes has the snippets of docs/recipes.md and tests of what they do.
+// Package recipes holds the snippets of docs/recipes.md, and their tests.
 package recipes
 
 import (
@@ -26,7 +26,7 @@ func checkPassword(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// limited returns h with rules in front of it, and the limiter.
+// limited returns h behind a limiter with these rules, and the limiter.
 func limited(h http.HandlerFunc, rules ...core.Rule) (http.Handler, *core.Limiter) {
 	l := core.Must(core.New(rules))
 	return stdlib.New(l)(h), l
@@ -54,7 +54,7 @@ func want(t *testing.T, what string, got, want int) {
 	}
 }
 
-func TestFiveWrongPasswordsAreDeniedAndRightOnesAreFree(t *testing.T) {
+func TestOnlyWrongPasswordsUseUpTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := limited(checkPassword, loginByAddress(keyfunc.RemoteIP))
 		right := func(when string) {
@@ -120,7 +120,7 @@ func TestSignInCountsFailuresOfAName(t *testing.T) {
 	})
 }
 
-func TestTokensCostWhatWasUsed(t *testing.T) {
+func TestTokensAreChargedByUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := []int{58, 5_800}
 		rule := tokens(keyfunc.RemoteIP)
@@ -204,7 +204,7 @@ func TestBans(t *testing.T) {
 	})
 }
 
-func TestCreditsAreGivenBack(t *testing.T) {
+func TestCreditsAreRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := 0
 		h, l := limited(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, credits(keyfunc.RemoteIP))

@@ -10,8 +10,9 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// Two services with one prefix deny each other's clients; with prefixes of their own they do not.
-func TestServicesShareWhatHasOnePrefix(t *testing.T) {
+// Two services with one prefix share limits, so they deny each other's clients. Services with different prefixes do
+// not.
+func TestServicesWithOnePrefixShareLimits(t *testing.T) {
 	server := redistest.Start(t)
 	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerHour(3)}, OnFailure: core.FailClosed}}
 	attempt := 0

@@ -45,7 +45,7 @@ const someone = "203.0.113.9"
 
 // A token bucket of 1,000 a day admits 1,999 on its first day; a window of a day admits 1,000 until midnight.
 func TestPlansRenewAtMidnight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock begins at midnight
+	synctest.Test(t, func(t *testing.T) { // its clock starts at midnight
 		rule := plans(keyfunc.RemoteIP, func(r *http.Request) string { return r.Header.Get("X-Plan") })
 		h, _ := limited(ok, rule)
 		bucket, _ := limited(ok, core.PerDay(1000).By(keyfunc.RemoteIP))
@@ -73,7 +73,7 @@ func TestPlansRenewAtMidnight(t *testing.T) {
 	})
 }
 
-func TestRoutesAreLimitedByThemselves(t *testing.T) {
+func TestEachRouteHasItsOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := http.NewServeMux()
 		for _, pattern := range []string{"GET /api/search", "/api/users/{id}", "/api/orders", "/about"} {
@@ -140,7 +140,7 @@ func TestProbesAndPreflightsAreFree(t *testing.T) {
 	})
 }
 
-func TestRulesOfAFileAreLive(t *testing.T) {
+func TestRuleFileIsReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")
 	write := func(limits string) {
 		if err := os.WriteFile(path, []byte("rules: [{key: ip, limits: "+limits+"}]\n"), 0o600); err != nil {
@@ -178,7 +178,7 @@ func TestDryRunDeniesNothing(t *testing.T) {
 	}
 }
 
-func TestAnswersHaveFieldsAndAText(t *testing.T) {
+func TestDenialsHaveFieldsAndAText(t *testing.T) {
 	h := answers(core.Must(core.New([]core.Rule{core.PerHour(0).By(keyfunc.RemoteIP)})))(ok)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -61,7 +61,7 @@ func decides(t *testing.T, client redis.UniversalClient) {
 }
 
 // startTLS starts a server with TLS and a user app, who has the rights that redis.md lists. It returns the server's
-// address for TLS, and the certificate to trust. If the server is a Cluster, it is the only node.
+// address for TLS, and the certificate to trust. A Cluster has one node.
 func startTLS(t *testing.T, args ...string) (addr string, roots *x509.CertPool) {
 	t.Helper()
 	cert, key, roots := selfSigned(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// A user who is over the limit costs the tenant nothing, and a tenant over its limit denies all its users.
+// A denied request of a user costs the tenant nothing. If the tenant's limit is used up, all its users are denied.
 func TestTenantsAndTheirUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User"))

@@ -53,11 +53,11 @@ func complete(t *testing.T, server *httptest.Server, body string) string {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body) // a stream may be cut
+	text, _ := io.ReadAll(resp.Body) // a stream may end early
 	return string(text)
 }
 
-func TestUsageOfAnswers(t *testing.T) {
+func TestUsageInResponses(t *testing.T) {
 	for _, row := range []struct{ name, body, kind, answer, asked string }{
 		{"a stream", `{"model":"m","stream":true,"stream_options":{"include_usage":false}}`, "text/event-stream", stream, `"include_usage":true`},
 		{"no stream", `{"model":"m","seed":9007199254740993}`, "application/json", "{\n  \"choices\": [],\n  \"usage\": {\"total_tokens\": 4200}\n}\n", `"seed":9007199254740993`},
@@ -80,7 +80,7 @@ func TestUsageOfAnswers(t *testing.T) {
 	}
 }
 
-// A stream that breaks off before its usage costs the estimate and what has come, and never less than that.
+// A stream that ends before its usage costs the estimate and the tokens received so far.
 func TestUsageOfAnInterruptedStream(t *testing.T) {
 	server, charged := limitCompletions(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -106,8 +106,9 @@ func TestUsageOfBadRequests(t *testing.T) {
 	}
 }
 
-// The reader passes on what it reads, wherever a read or the stream ends, and reports the usage as soon as its line is whole.
-func TestUsageIsFoundWhereverReadsEnd(t *testing.T) {
+// The reader passes on what it reads, wherever a read or the stream ends. It reports the usage as soon as it has the whole
+// line.
+func TestUsageIsFoundAcrossReads(t *testing.T) {
 	whole := strings.Index(stream, "4200}}\n") + len("4200}}")
 	for end := range len(stream) + 1 {
 		for cut := range end + 1 {

@@ -1,4 +1,4 @@
-// Package selling has the snippets of docs/sell.md, and tests of what that page promises.
+// Package selling holds the snippets of docs/sell.md, and tests of the page's promises.
 package selling
 
 import (
@@ -65,7 +65,7 @@ func fill(t *testing.T, l *core.Limiter) {
 	}
 }
 
-// With appendonly and appendfsync always, a Redis that is killed has all counts, grants and bans when it is back. Without, it has none.
+// With appendonly and appendfsync always, a killed Redis comes back with all counts, grants and bans. Without them, it has none.
 func TestRestart(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -88,7 +88,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A snapshot gives back what was used since it was made. A reset forgets counts, grants and bans.
+// A restored snapshot lacks the requests charged since it was made. A reset removes counts, grants and bans.
 func TestSnapshot(t *testing.T) {
 	server := redistest.Start(t)
 	l := newPlan(t, server)
@@ -113,7 +113,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// After all counts were lost, restore leaves each customer what backUp has seen.
+// After Redis has lost all counts, restore leaves each customer as much as when backUp ran.
 func TestBackup(t *testing.T) {
 	server := redistest.Start(t)
 	l := newPlan(t, server)
@@ -155,7 +155,7 @@ func TestBackup(t *testing.T) {
 	wantLeft(t, l, "ann", 80, 0)
 }
 
-// A backup of a store that is down would say that nothing was used.
+// Without this error, a backup while the store is down would say that nothing was used.
 func TestBackupWithoutTheStore(t *testing.T) {
 	server := redistest.Start(t)
 	l := newPlan(t, server)

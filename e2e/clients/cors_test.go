@@ -83,8 +83,8 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestUnfreedPreflight checks that preflights pass because of WithSkip: without it they are charged like other requests.
-func TestUnfreedPreflight(t *testing.T) {
+// TestPreflightWithoutSkip checks that preflights pass because of WithSkip: without it they are charged like other requests.
+func TestPreflightWithoutSkip(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		b := browser{wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) { cors(w, r) })), false)}
 		if status, _, ok := b.put(t); !ok || status != 429 {

@@ -14,9 +14,9 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestGitHubDeniesByItself checks why the recipe of go-github has WithDisableRateLimitCheck: without it go-github
+// TestGitHubDeniesWithoutTheOption checks why the recipe of go-github has WithDisableRateLimitCheck: without it go-github
 // denies a request for which the Transport would wait.
-func TestGitHubDeniesByItself(t *testing.T) {
+func TestGitHubDeniesWithoutTheOption(t *testing.T) {
 	t.Parallel()
 	s, sent := oneRequest(t, time.Now().Add(time.Hour))
 	c, err := github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport}))

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// pageShowsWhatIsDrivenCases are the cases of TestPageShowsWhatIsDriven.
+// pageShowsWhatIsDrivenCases are the cases of TestPageShowsTheCounts.
 var pageShowsWhatIsDrivenCases = map[string][]string{
 	"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
 	"undecided":     {"1"},
@@ -23,7 +23,7 @@ var pageShowsWhatIsDrivenCases = map[string][]string{
 	"top":           {"user:", "api", "5"},
 }
 
-func TestPageShowsWhatIsDriven(t *testing.T) {
+func TestPageShowsTheCounts(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
 	p.recordEvents(`document.getElementById("top").innerText.includes("5")`)

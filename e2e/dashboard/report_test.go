@@ -141,7 +141,7 @@ func TestReportIsSeenByAll(t *testing.T) {
 }
 
 // A log of a single second, or of no request, has a report as well.
-func TestReportOfLittle(t *testing.T) {
+func TestReportOfAShortLog(t *testing.T) {
 	line, _, _ := strings.Cut(accessLog(), "\n")
 	p := openReport(t, writeReport(t, line+"\n"), views[0])
 	if !eval[bool](p, `document.querySelector(".area-allowed").getBBox().width > 100`) {

@@ -37,9 +37,9 @@ var ways = []struct {
 	{"HTTP/2 cancel", true, cancelRequests},
 }
 
-// TestHangUp checks that the handler runs at most as often as the limit admits, and that no more remains afterwards
+// TestDisconnect checks that the handler runs at most as often as the limit admits, and that no more remains afterwards
 // than was unused: a request whose client has gone is charged before its handler runs, or its handler does not run.
-func TestHangUp(t *testing.T) {
+func TestDisconnect(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range ways {
 			t.Run(name+"/"+way.name, func(t *testing.T) {

@@ -40,9 +40,9 @@ var resets = []struct {
 	{"HTTP/2 RST_STREAM", true, false, resetStreams},
 }
 
-// TestHangUpWithFinal checks that disconnecting gains no attempt against a rule that counts failures alone: what was
+// TestDisconnectUnderCostAfter checks that disconnecting gains no attempt against a rule that counts failures alone: what was
 // held while the handler ran is charged in the end.
-func TestHangUpWithFinal(t *testing.T) {
+func TestDisconnectUnderCostAfter(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range resets {
 			for _, h := range failing {

@@ -150,7 +150,7 @@ func (s settlesOneByOne) Settle(ctx context.Context, settlements []core.Settleme
 	return nil
 }
 
-func TestBrokenStoresHaveNoExplanation(t *testing.T) {
+func TestBrokenStoresAreNotLinearizable(t *testing.T) {
 	one, all := untimed["token bucket"], untimed["all limits or none"]
 	one.refunds, all.refunds = false, false
 	short := timed["sliding log"]

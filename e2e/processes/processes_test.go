@@ -66,8 +66,8 @@ func TestProcessesShareLimit(t *testing.T) {
 	}
 }
 
-// TestProcessesAtOnce sends requests to two processes at once, over many connections: exactly as many pass as the limit admits.
-func TestProcessesAtOnce(t *testing.T) {
+// TestConcurrentProcessesShareLimit sends requests to two processes at once, over many connections: exactly as many pass as the limit admits.
+func TestConcurrentProcessesShareLimit(t *testing.T) {
 	_, both := startTwo(t)
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {
@@ -103,9 +103,9 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestResetReachesAll checks that a key which one process resets is free in all, also when Redis has lost its scripts.
+// TestResetReachesAllProcesses checks that a key which one process resets is free in all, also when Redis has lost its scripts.
 // A process that has just denied the key may remember that for a second.
-func TestResetReachesAll(t *testing.T) {
+func TestResetReachesAllProcesses(t *testing.T) {
 	server, both := startTwo(t)
 	ctx := context.Background()
 	client := server.Client(t)

@@ -33,7 +33,7 @@ func TestRewrittenAddressIsRejected(t *testing.T) {
 }
 
 // RewrittenIP is for a server where only trusted code sets RemoteAddr.
-func TestRewrittenIPCountsByTheSetAddress(t *testing.T) {
+func TestRewrittenIPUsesTheRewrittenAddress(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {
 			app := f.Build(apps.Limited(core.Must(core.New([]core.Rule{core.PerHour(1).By(keyfunc.RewrittenIP)})), wire.OK))

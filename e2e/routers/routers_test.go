@@ -93,7 +93,7 @@ func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 }
 
 // However a path is written, no router serves it with a handler whose pattern Rule.Routes would not match.
-func TestRoutesSeeWhatRoutersServe(t *testing.T) {
+func TestRoutesMatchWhatRoutersServe(t *testing.T) {
 	rules := make([]core.Rule, len(guarded))
 	for i, p := range guarded {
 		rules[i] = core.PerHour(1_000_000).By(keyfunc.Const("all"))

@@ -67,7 +67,7 @@ var goodFiles = []string{
 	"rules: [{key: 'join(ip, pattern)', limits: ' 1 / m ;burst=2, 3/hour'}]",
 }
 
-func TestSchemaTakesGoodFiles(t *testing.T) {
+func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s := compiledSchema(t)
 	for _, src := range goodFiles {
 		if _, err := rulefile.Parse([]byte(src), program); err != nil {

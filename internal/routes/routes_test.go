@@ -78,7 +78,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestRoutesOfRequestsMadeByHand(t *testing.T) {
+func TestRequestsThatNoServerReceived(t *testing.T) {
 	x := index(t, []string{"GET /{$}", "GET /login"})
 	for _, r := range []*http.Request{{}, {Method: http.MethodGet}, {URL: &url.URL{Path: "login"}}} {
 		if len(x.Match(r, nil)) != 1 {
@@ -87,7 +87,7 @@ func TestRoutesOfRequestsMadeByHand(t *testing.T) {
 	}
 }
 
-func TestAllSetsThatMatchCountInOrder(t *testing.T) {
+func TestAllMatchingSetsInOrder(t *testing.T) {
 	x := index(t, []string{"POST /login"}, nil, []string{"/"}, []string{"GET /login"}, []string{"/{page}"}, []string{"/{other}"},
 		[]string{"example.com/"}, []string{"/login", "/logout"}, []string{"POST /login", "POST /login/"})
 	for line, want := range map[string][]int{

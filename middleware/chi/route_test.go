@@ -202,8 +202,8 @@ func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	}
 }
 
-// TestPatternBehindOpaque checks a router that the outermost cannot see: once it has found the route, all is known.
-func TestPatternBehindOpaque(t *testing.T) {
+// TestPatternBehindOpaqueHandler checks a router that the outermost cannot see: once it has found the route, all is known.
+func TestPatternBehindOpaqueHandler(t *testing.T) {
 	var found []string
 	inner := chi.NewRouter()
 	inner.With(patterns(&found)).Get("/users/{id}", http.NotFound)
@@ -215,9 +215,9 @@ func TestPatternBehindOpaque(t *testing.T) {
 	}
 }
 
-// TestCleanedBehindLimiter checks that a login is not served beyond the limit of its route if chi's own middleware cleans the
+// TestPathCleanedBehindTheLimiter checks that a login is not served beyond the limit of its route if chi's own middleware cleans the
 // path behind the limiter, also beside a route that matches the path as it is.
-func TestCleanedBehindLimiter(t *testing.T) {
+func TestPathCleanedBehindTheLimiter(t *testing.T) {
 	var paths []string
 	for _, login := range []string{"/api/login", "/api/log%69n"} {
 		for _, p := range []string{"", "/", "//", "/.", "/x/.."} {

@@ -43,8 +43,8 @@ func TestContextOf(t *testing.T) {
 	}
 }
 
-// TestRequestIsGivenBack checks which request a middleware around two limiters finds in the gin.Context afterwards.
-func TestRequestIsGivenBack(t *testing.T) {
+// TestRequestIsRestored checks which request a middleware around two limiters finds in the gin.Context afterwards.
+func TestRequestIsRestored(t *testing.T) {
 	for why, row := range map[string]struct {
 		handler gin.HandlerFunc
 		same    bool

@@ -130,8 +130,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestWhatRulesSee looks at the request that stands for each method.
-func TestWhatRulesSee(t *testing.T) {
+// TestRequestsThatRulesSee looks at the request that stands for each method.
+func TestRequestsThatRulesSee(t *testing.T) {
 	var seen []string
 	rule := core.PerHour(100).By(keyfunc.Join(mcplimit.User, keyfunc.Pattern, keyfunc.Header("X-Tenant")))
 	rule.Match = func(r *http.Request) bool {
@@ -321,9 +321,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestLimiterOutside mounts one limiter around the HTTP handler and in the server. The SDK calls the tools of a session in the context of
+// TestOneLimiterAroundTheServerAndInIt mounts one limiter around the HTTP handler and in the server. The SDK calls the tools of a session in the context of
 // the HTTP request that opened it, which carries the decision about that request: every call must be charged nonetheless.
-func TestLimiterOutside(t *testing.T) {
+func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		l := core.Must(core.New([]core.Rule{
 			{Name: "all", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerDay(100)}},

@@ -196,7 +196,7 @@ func (*leasing) LeaseStats() core.LeaseStats {
 	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
 }
 
-func TestWhatStoresKeep(t *testing.T) {
+func TestStoreGauges(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(user)}, core.WithStore(new(leasing)), core.WithObserver(tel.Observe)))
 	tel.Attach(l)

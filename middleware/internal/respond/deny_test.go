@@ -41,8 +41,8 @@ func word(n int) string {
 	return string(b)
 }
 
-// TestDenyWritesWhatMarshallingWould compares each byte with encoding/json, which Problem.Write uses.
-func TestDenyWritesWhatMarshallingWould(t *testing.T) {
+// TestDenyWritesTheJSONOfTheProblem compares each byte with encoding/json, which Problem.Write uses.
+func TestDenyWritesTheJSONOfTheProblem(t *testing.T) {
 	names := []string{"", "default", "a b", `"`, `\`, "<", ">", "&", "~", " ", "\x7f", "\x1f", "\n", "é", "\u2028", "\xff", "login-1m"}
 	for range 300 {
 		names = append(names, word(rand.IntN(12)))
@@ -101,8 +101,8 @@ func TestDenialFollowsTheTightestResult(t *testing.T) {
 	}
 }
 
-// TestDetailTellsLimitsFromQuotas pins the texts that clients see, by the limit that is used up.
-func TestDetailTellsLimitsFromQuotas(t *testing.T) {
+// TestDetailDistinguishesLimitsAndQuotas pins the texts that clients see, by the limit that is used up.
+func TestDetailDistinguishesLimitsAndQuotas(t *testing.T) {
 	const soon = "Too many requests in too short a time; retry later."
 	const quota = "The quota is used up; retry later."
 	const never = "Such requests are not allowed; a retry does not help."
@@ -179,8 +179,8 @@ func TestDenialIsMarshalledOnce(t *testing.T) {
 	}
 }
 
-// TestDenialsAtOnce looks for bodies that get mixed up.
-func TestDenialsAtOnce(t *testing.T) {
+// TestConcurrentDenials looks for bodies that get mixed up.
+func TestConcurrentDenials(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "a rule with a longer name", `"`, "<&>"} {
 		wg.Go(func() {

@@ -19,8 +19,8 @@ func marshalling(p *Page) map[string]func() ([]byte, error) {
 	}
 }
 
-// TestPageIsTheProblem compares the JSON of a Page with the Problem's, and checks when header fields are set.
-func TestPageIsTheProblem(t *testing.T) {
+// TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the Problem's, and checks when header fields are set.
+func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 	pages := map[string]func(*Page, http.Header) Problem{}
 	for why, d := range map[string]core.Decision{
 		"denied":             denied(core.PerHour(10), time.Second, "a"),

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// logs are lines of each format, and the entry that the last of them is.
+// logs are lines of each format, and the entry of the last line.
 var logs = []struct {
 	format string
 	lines  string
@@ -125,8 +125,7 @@ func lastOf(t *testing.T, r io.Reader, o Options) (*Reader, Entry) {
 	}
 }
 
-// wrappings are what programs that collect logs make of the lines, by the formats that they collect: files keep the
-// others.
+// wrappings are the forms that log collectors give to lines of these formats.
 var wrappings = []struct{ formats, before, after string }{
 	{"", "", ""}, {"", "", "\n"}, {"", "", "\r\n"}, {"", "\n\ufeff", "\n"},
 	{"combined common traefik caddy traefik-json envoy json", "2025-10-10T13:55:36.123456789Z stdout F ", "\n"},
@@ -182,7 +181,7 @@ func TestLinesInJSON(t *testing.T) {
 	}
 }
 
-// Each text stands in front of the time of a line, or in a field of its own. Without a client, the line is bad.
+// Each text is in front of the time of a line, or in a field of its own. A line without a client is bad.
 func TestClients(t *testing.T) {
 	for _, tt := range []struct{ columns, client, user string }{
 		{"203.0.113.7 - -", "203.0.113.7", ""},
@@ -347,7 +346,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-func TestNoValueStaysFromTheLineBefore(t *testing.T) {
+func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
 	for _, tt := range logs {
 		p, err := NewParser(Options{Format: tt.format})
 		if err != nil {
@@ -383,7 +382,7 @@ func TestCompressedLogs(t *testing.T) {
 	}
 }
 
-func TestBadLinesAreCountedAndNamed(t *testing.T) {
+func TestBadLinesAreCountedAndReported(t *testing.T) {
 	good := logs[0].lines
 	text := good + "\nnonsense\n\n" + `1.2.3.4 - - [10/Oct/2025:13:55:36 +0000] "\x16\x03\x01" 400 0 "-" "-"` + "\n" + strings.Repeat("x", maxLine+300_000) + "\n" + good + "\n" +
 		`1.2.3.4 - - [10/Foo/2025:13:55:36 +0000] "GET / HTTP/1.1" 400 0 "-" "-"`

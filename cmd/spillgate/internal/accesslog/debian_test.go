@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 )
 
-// requests are how many requests the logs have at least that are access logs in a format that is known. The others are
-// error logs, mail logs and the like, or access logs in formats of their own.
+// requests is the least number of requests in the logs that are access logs in a known format. The other logs are error
+// logs, mail logs and the like, or access logs in formats of their own.
 var requests = map[string]int{"example.log": 3260, "apache-badbots": 3, "nginx-bad-request": 3, "nginx-botsearch": 8, "php-url-fopen": 1, "traefik-auth": 6}
 
 // debian returns the paths of the logs, which .ci/fetch-logs unpacks.
@@ -32,7 +32,7 @@ func debian(t *testing.T) []string {
 	return nil
 }
 
-func TestLogsOfDebianAreReadOrNamed(t *testing.T) {
+func TestEveryLineOfDebianLogsIsAccountedFor(t *testing.T) {
 	found := 0
 	for _, path := range debian(t) {
 		text, err := os.ReadFile(path)
@@ -75,7 +75,7 @@ func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 		}
 	}
 	header := 0
-	if format == "csv" && r.BadSum+blank < len(lines) { // the line that names the columns
+	if format == "csv" && r.BadSum+blank < len(lines) { // the header line
 		header = 1
 	}
 	if got := r.Entries + r.Others + r.BadSum + blank + header; got != len(lines) || r.Lines != len(lines) {

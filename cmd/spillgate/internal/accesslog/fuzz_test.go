@@ -16,7 +16,7 @@ func FuzzCloudFront(f *testing.F)  { fuzz(f, "cloudfront") }
 func FuzzJSON(f *testing.F)        { fuzz(f, "json") }
 func FuzzCSV(f *testing.F)         { fuzz(f, "csv") }
 
-// fuzz has a parser read texts line by line. What it takes for an entry is complete.
+// fuzz has a parser read texts line by line, and checks that each entry is complete.
 func fuzz(f *testing.F, format string) {
 	for _, tt := range logs {
 		if tt.format == format {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// allLines returns what next returns: lines, and errors in < >.
+// allLines returns the lines and, in < >, the errors that next returns.
 func allLines(r io.Reader) (got []string) {
 	l := lines{in: r}
 	for {
@@ -27,7 +27,7 @@ func allLines(r io.Reader) (got []string) {
 	}
 }
 
-func TestLinesAreCutWhateverTheBlocks(t *testing.T) {
+func TestLinesAreReadAcrossBlocks(t *testing.T) {
 	long, tooLong := strings.Repeat("l", maxLine), strings.Repeat("x", maxLine+1)
 	failing := "<" + iotest.ErrTimeout.Error() + ">"
 	tests := []struct {

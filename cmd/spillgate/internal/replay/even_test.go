@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// wholeSeconds returns entries that say so.
+// wholeSeconds returns entries whose times are whole seconds.
 func wholeSeconds(log entries) entries {
 	for i := range log {
 		log[i].Seconds = true
@@ -18,7 +18,7 @@ func TestRangeOfDenials(t *testing.T) {
 	for i := range 10 {
 		log = append(log, sent(time.Duration(i/5)*time.Second, "x", "/"))
 	}
-	for range 4 { // all begin at once and take a second
+	for range 4 { // all start at once and take a second
 		e := sent(0, "x", "/")
 		e.Started, e.Duration = true, time.Second
 		long = append(long, e)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestClientsAreCountedByTheShareOfTheirRequestsThatWasDenied(t *testing.T) {
+func TestClientsByTheirShareOfDeniedRequests(t *testing.T) {
 	tally := tally{clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
 	for hash, c := range []clientTally{{1000, 1}, {100, 1}, {1000, 11}, {20, 1}, {4, 1}, {400, 101}, {2, 1}, {4, 3}, {100, 76}, {7, 7}, {5, 0}} {
 		tally.clients[uint64(hash)] = c

@@ -30,7 +30,7 @@ func TestStatusSettlesFailures(t *testing.T) {
 	}
 }
 
-// A request is decided when it starts and held until it ends. From then on it counts if it failed.
+// A request is decided when it starts and held until it ends. After that, it counts if it failed.
 func TestRequestsInFlightAreHeld(t *testing.T) {
 	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
 		e := sent(start, "x", path)

@@ -25,7 +25,7 @@ rules:
   - {name: agent, key: "join(ip, header(User-Agent))", limits: 1/s;burst=4, match: /api/, cost: 2}
 `
 
-// A live is a server that is asked over TCP, on a clock that stands still during a request, and its log.
+// A live is a server that gets requests over TCP, on a clock that stands still during a request, and its log.
 type live struct {
 	*httptest.Server
 	now    atomic.Int64 // microseconds
@@ -71,7 +71,7 @@ func (s *live) send(t *testing.T, client, path, agent, password string) {
 		time.UnixMicro(s.now.Load()).UTC().Format("2006-01-02T15:04:05.000000Z"), client, path, agent, answer.StatusCode)
 }
 
-// A replay of the log of a server denies the requests that the server has denied.
+// A replay of a server's log denies exactly the requests that the server denied.
 func TestLockstepWithALiveServer(t *testing.T) {
 	s := newLive(t)
 	random := rand.New(rand.NewPCG(1, 2))

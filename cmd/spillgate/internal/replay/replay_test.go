@@ -33,7 +33,7 @@ func run(t *testing.T, src string, o Options, logs ...entries) *Report {
 	return rep
 }
 
-func TestRuleCountsWhatItDeniesItself(t *testing.T) {
+func TestRuleCountsOnlyItsOwnDenials(t *testing.T) {
 	rep := run(t, `rules:
   - {name: all, key: ip, limits: 3/h}
   - {name: a, key: ip, limits: 1/h, match: /a}
@@ -103,7 +103,7 @@ func TestInterruptedReplayReports(t *testing.T) {
 	}
 }
 
-// A request that several dry runs would deny counts once, and one that another rule denies does not count.
+// A request that several dry runs would deny counts once. A request that another rule denies does not count.
 func TestDryRunsCountWhatTheyWouldDeny(t *testing.T) {
 	rep := run(t, `rules:
   - {name: first, key: ip, limits: 1/h, dry_run: true}

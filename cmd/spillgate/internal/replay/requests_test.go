@@ -42,7 +42,7 @@ func TestManyRoutesAreBounded(t *testing.T) {
 	}
 }
 
-func TestNothingStaysFromTheRequestBefore(t *testing.T) {
+func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 	q := NewRequests(rules(t, "rules: [{key: bearer, limits: 1/s}]"))
 	if !q.Users {
 		t.Error("a credential may belong to the user")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReplayReportsWaits checks who would wait, and for how long: also in a dry run, and not for a request that another
-// rule denies.
+// TestReplayReportsWaits checks who would wait, and for how long, also in a dry run. A request that another rule denies
+// does not wait.
 func TestReplayReportsWaits(t *testing.T) {
 	rep := run(t, `rules:
   - {name: webhooks, key: ip, limits: 1/s, max_wait: 2s}

@@ -41,7 +41,7 @@ func sorted(log entries) entries {
 	return log
 }
 
-// Of 181 clients no share of 99.9% can be estimated. The limit denies the scanner, whether it hurries or not, and nobody else.
+// Of 181 clients no share of 99.9% can be estimated. The limit denies only the scanner, whatever its pace.
 func TestGapLeavesOutAScanner(t *testing.T) {
 	testpass.Thorough(t)
 	for _, pause := range []time.Duration{0, 10 * time.Millisecond, 200 * time.Millisecond, time.Second, 25 * time.Second} {
@@ -63,8 +63,8 @@ func TestGapLeavesOutAScanner(t *testing.T) {
 	}
 }
 
-// Without a gap, the limit hits nobody. With --keep 100 it hits nobody either, whatever the gap.
-func TestNoGapHitsNobody(t *testing.T) {
+// Without a gap, or with --keep 100, the limit hits nobody.
+func TestLimitWithoutAGapHitsNobody(t *testing.T) {
 	log := scanned(1, time.Second)
 	if rep := run(t, perIP, 100, slices.Clone(log)); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil {
 		t.Errorf("all clients are to be kept: got %+v", rep.Chosen)
@@ -75,8 +75,8 @@ func TestNoGapHitsNobody(t *testing.T) {
 	}
 }
 
-// Enough clients for the share need no gap.
-func TestShareGoesBeforeTheGap(t *testing.T) {
+// If there are enough clients for the share, the gap does not matter.
+func TestShareTakesPrecedenceOverTheGap(t *testing.T) {
 	var log entries
 	for c := range 59 {
 		for range 1 + c/58*99 {
@@ -91,10 +91,10 @@ func TestShareGoesBeforeTheGap(t *testing.T) {
 	}
 }
 
-// The gap is where the need for a burst drops to less than half, and most steeply, above which are at most 5% of the clients.
+// The gap is where the needed burst drops most steeply, to less than half, with at most 5% of the clients above it.
 func TestGaps(t *testing.T) {
 	for _, tt := range []struct {
-		bursts string // the bursts of the clients that need most
+		bursts string // the largest bursts that clients need
 		others int    // how many more need 5
 		want   Gap
 	}{
@@ -104,7 +104,7 @@ func TestGaps(t *testing.T) {
 		{"10", 19, Gap{}},
 		{"", 40, Gap{}},
 		{"100 90", 38, Gap{2, 90, 5}},
-		{"100 90", 37, Gap{}},           // two are too many of 39, and 100 is near 90
+		{"100 90", 37, Gap{}},           // two of 39 are too many, and 100 is near 90
 		{"100 20", 38, Gap{1, 100, 20}}, // 5 times, and then 4 times
 		{"100 25", 38, Gap{2, 25, 5}},
 		{"100 21", 37, Gap{1, 100, 21}},
@@ -128,7 +128,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// A limit leaves room beyond what the others need, as long as it still hits those beyond the gap.
+// A limit leaves room above the other clients' needs, as long as it still hits the clients above the gap.
 func TestLimitInAGap(t *testing.T) {
 	for g, want := range map[Gap]int{{1, 1000, 5}: 10, {1, 20, 5}: 10, {1, 19, 5}: 9, {1, 11, 5}: 7, {1, 3, 1}: 1} {
 		if got := g.burst(); got != want {
@@ -140,7 +140,7 @@ func TestLimitInAGap(t *testing.T) {
 	}
 }
 
-// In the first half alone no client stands out. Its suggestion is no reason to give up the gap of the whole log.
+// In the first half alone, no client stands out. That does not remove the gap of the whole log.
 func TestFirstHalfDoesNotMoveTheGap(t *testing.T) {
 	var log entries
 	for half, scanner := range []int{39, 50} {
@@ -160,7 +160,7 @@ func TestFirstHalfDoesNotMoveTheGap(t *testing.T) {
 	}
 }
 
-// The limit should hit no more clients in the second half than there are beyond the gap.
+// In the second half, the limit hits at most as many clients as are above the gap.
 func TestCheckOfAGap(t *testing.T) {
 	rep, r := Report{Keep: 99.9, Clients: 40, TooFew: 2995}, Rate{gap: Gap{Clients: 1}}
 	first, second := peaksOf(100), peaksOf(100)

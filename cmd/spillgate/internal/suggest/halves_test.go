@@ -16,7 +16,7 @@ func peaksOf(bursts ...int) *peaks {
 	return p
 }
 
-func TestLeastBurstThatHitsAtMost(t *testing.T) {
+func TestSmallestBurstThatHitsAtMost(t *testing.T) {
 	p := peaksOf(1, 1, 1, 5, 5, 10)
 	for n, want := range []int{10, 5, 5, 1, 1, 1, 1} {
 		if got := p.least(n); got != want || p.above(got) > n {
@@ -25,8 +25,8 @@ func TestLeastBurstThatHitsAtMost(t *testing.T) {
 	}
 }
 
-// A client in each half starts with empty buckets, and a request at the cut belongs to the second.
-func TestHalvesAreDrainedApart(t *testing.T) {
+// In each half, a client starts with empty buckets. A request at the boundary belongs to the second half.
+func TestHalvesStartWithEmptyBuckets(t *testing.T) {
 	l := learner{index: make(map[string]int)}
 	for _, at := range []int64{0, 0, 0, 10, 10} {
 		l.key = "a"
@@ -57,7 +57,7 @@ func TestCheckLearnsFromTheFirstHalf(t *testing.T) {
 }
 
 // The first half has fewer clients, and more of them with large bursts.
-func TestSuggestedBurstSuitsTheFirstHalfAsWell(t *testing.T) {
+func TestSuggestedBurstFitsTheFirstHalf(t *testing.T) {
 	var log entries
 	for i := range 400 {
 		client, sends := fmt.Sprint(i), 1

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// heavyTail returns a log of two days: sessions of clients, whose lengths and paces have heavy tails. Some clients come again.
+// heavyTail returns a log of two days: sessions of clients, whose lengths and paces have heavy tails. Some clients return.
 func heavyTail(seed uint64, clients int) (log entries) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	pareto := func(least, shape float64) float64 { return least / math.Pow(1-random.Float64(), 1/shape) }
@@ -31,7 +31,7 @@ func heavyTail(seed uint64, clients int) (log entries) {
 	return log
 }
 
-func TestSecondHalfIsAsPromised(t *testing.T) {
+func TestSuggestionHoldsForTheSecondHalf(t *testing.T) {
 	testpass.Thorough(t)
 	for seed := range uint64(4) {
 		log := heavyTail(seed, 8_000)

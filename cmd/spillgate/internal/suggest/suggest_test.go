@@ -83,7 +83,7 @@ func TestBurstsOfASmallLog(t *testing.T) {
 }
 
 func TestSuggestedLimitAdmitsLeast(t *testing.T) {
-	// The log is of 10s, so rates suit that refill within 2.5s: 10/s, which needs 10 and admits 610 in a minute, and faster ones.
+	// The log covers 10s, so rates fit that refill within 2.5s: 10/s, which needs 10 and admits 610 in a minute, and faster ones.
 	rep := run(t, perIP, 100, handMade())
 	if c := rep.Chosen; c == nil || c.Limit != "10/s" || c.Burst != 10 || c.Hit != 0 || fmt.Sprint(c.Most) != "[{ip:a 20 10} {ip:b 10 1} {ip:c 1 1}]" {
 		t.Errorf("got %+v, want 10/s, whose burst is 10 anyway", c)
@@ -91,8 +91,8 @@ func TestSuggestedLimitAdmitsLeast(t *testing.T) {
 	if rep.at(t, "5/s").Suitable || !rep.at(t, "10/s").Suitable || !rep.at(t, "1000/s").Suitable {
 		t.Error("5/s needs 15, rounded up to 16, which refills within 3.2s")
 	}
-	// In a log of two minutes 1/s suits, which needs 19, rounded up to 20, and admits 80 in a minute, and 2/s, which needs 18 and
-	// admits 20 in a second.
+	// In a log of two minutes, 1/s fits, which needs 19, rounded up to 20, and admits 80 in a minute, and so does 2/s, which needs
+	// 18 and admits 20 in a second.
 	for within, want := range map[time.Duration]string{time.Minute: "1/s;burst=20", time.Second: "2/s;burst=18", time.Millisecond: "10/s"} {
 		log := append(handMade(), sent(2*time.Minute, "d", "/"))
 		rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: within})
@@ -171,7 +171,7 @@ func TestReplayHitsTheSameClients(t *testing.T) {
 		at := time.Duration(0)
 		log := make(entries, rapid.IntRange(1, 60).Draw(t, "requests"))
 		for i := range log {
-			at += unit * time.Duration(rapid.IntRange(-1, 30).Draw(t, "pause")) // logs go back now and then
+			at += unit * time.Duration(rapid.IntRange(-1, 30).Draw(t, "pause")) // times in logs sometimes go back
 			log[i] = sent(at, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client"), "/")
 		}
 		rep := run(t, perIP, 100, slices.Clone(log))
