@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// TestAllocations bounds what writers add to every response. The map of h is not theirs and is made before.
+// TestAllocations bounds the allocations of writers. The map of h is allocated before.
 func TestAllocations(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -9,7 +9,8 @@ import (
 // noon is the instant of most decisions here: 2026-01-01T12:00:00Z.
 var noon = time.Unix(1767268800, 0)
 
-// result returns what limit says when remaining is left and waits are whole: one more after refill, all after reset.
+// result returns the result of a limit with this many requests remaining. One more refills after refill, and all
+// after reset.
 func result(rule string, l core.Limit, remaining int, refill, reset time.Duration) core.Result {
 	return core.Result{Rule: rule, Limit: l, Allowed: true, Remaining: remaining, RefillAfter: refill, ResetAfter: reset}
 }

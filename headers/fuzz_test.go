@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// FuzzGitHub checks that the fields are single, plain numbers that agree with each other and with the decision: waiting
-// as they say is long enough, and less than a second too long.
+// FuzzGitHub checks that the fields are single, plain numbers that agree with each other and with the decision, and that
+// the announced wait is long enough, and less than a second too long.
 func FuzzGitHub(f *testing.F) {
 	f.Add(int64(1767268800_000000), 100, 50, int64(600_000), int64(30_000_000), int64(-2))
 	f.Add(int64(1767268800_500000), 100, 0, int64(1), int64(60_000_000), int64(1))

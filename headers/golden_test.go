@@ -28,7 +28,8 @@ var writers = []struct {
 	{"None", headers.None},
 }
 
-// TestGolden holds every byte that the writers set. Read the differences before updating: clients parse these.
+// TestGolden compares every byte that the writers set. Review the differences before you update them: clients parse
+// these bytes.
 func TestGolden(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {

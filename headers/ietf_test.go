@@ -81,7 +81,7 @@ func parseString(s string) (value, rest string, err error) {
 	return "", "", fmt.Errorf("no end of %q", s)
 }
 
-// FuzzIETF checks that both fields parse and name the same policies, whatever a rule is called.
+// FuzzIETF checks that both fields parse and name the same policies, whatever the rule's name.
 func FuzzIETF(f *testing.F) {
 	f.Add("api", 100, int64(60000), 50, int64(30000), int64(-1), true)
 	f.Add(`"\`, 1, int64(1), 0, int64(1), int64(1), false)

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestPeriodSuffix asks for more periods than are remembered, each twice, so that some take the place of others.
+// TestPeriodSuffix asks for more periods than the cache holds, each twice, so that some replace others.
 func TestPeriodSuffix(t *testing.T) {
 	for n := range 1000 {
 		for _, unit := range []time.Duration{time.Millisecond, time.Second, time.Hour} {

@@ -64,7 +64,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// TestPolicyNamesAreInjective gives each set of limits to rules whose names look like other policies' names.
+// TestPolicyNamesAreInjective names rules like the policies of other rules.
 func TestPolicyNamesAreInjective(t *testing.T) {
 	rules := []string{"a"}
 	for range 2 {
@@ -98,8 +98,8 @@ func TestPolicyNamesAreInjective(t *testing.T) {
 	}
 }
 
-// TestPolicyNamesOfNestedLimiters gives two limiters rules of the same name. A policy has one name in all responses, also
-// where the other limiter's rule does not apply, and where only the outer one decides.
+// TestPolicyNamesOfNestedLimiters gives two limiters rules with the same name. A policy has the same name in all
+// responses, even if the other limiter's rule does not apply, or only the outer limiter decides.
 func TestPolicyNamesOfNestedLimiters(t *testing.T) {
 	key := func(*http.Request) (string, error) { return "k", nil }
 	applies := true
@@ -117,7 +117,7 @@ func TestPolicyNamesOfNestedLimiters(t *testing.T) {
 		{[]*core.Limiter{outer, inner}, true, []string{"default", "default~2", "route-1m", "route-1h"}},
 		{[]*core.Limiter{outer, inner}, false, []string{"default~2", "route-1m", "route-1h"}},
 		{[]*core.Limiter{outer, inner, third}, true, []string{"default", "default~2", "route-1m", "route-1h", "default~3"}},
-		{[]*core.Limiter{outer, inner}, true, []string{"default"}}, // the outer one denies
+		{[]*core.Limiter{outer, inner}, true, []string{"default"}}, // the outer limiter denies
 	} {
 		applies = row.applies
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

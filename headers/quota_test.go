@@ -52,7 +52,7 @@ func TestFieldsOfCalendarLimits(t *testing.T) {
 	}
 }
 
-// The limit is the plan plus what is granted, but at least what was used. It is what was used plus what remains.
+// The limit is the plan plus the grants, but at least the used requests. It always equals used plus remaining.
 func TestFieldsAddUpWithGrants(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}}}))
 	type step struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// TestEveryWriterAndDecision checks what holds for every writer and every decision.
+// TestEveryWriterAndDecision checks the promises about every writer and every decision.
 func TestEveryWriterAndDecision(t *testing.T) {
 	for _, s := range scenarios {
 		for _, w := range writers {
@@ -36,7 +36,7 @@ func TestEveryWriterAndDecision(t *testing.T) {
 	}
 }
 
-// TestResetAndRetryAfterAgree checks the promise that ties Reset and Retry-After together: a client that waits for either is in time.
+// TestResetAndRetryAfterAgree checks that a client is admitted after it has waited for either Reset or Retry-After.
 func TestResetAndRetryAfterAgree(t *testing.T) {
 	for _, nanos := range []int64{0, 1, 400_000_000, 999_999_999} {
 		for _, wait := range []time.Duration{1, time.Millisecond, 600 * time.Millisecond, time.Second, time.Second + 1, longest} {
@@ -101,7 +101,7 @@ func TestJoin(t *testing.T) {
 	headers.Join()(h, scenarios[0].d)
 }
 
-// TestExpose checks that a browser is shown exactly what can be set.
+// TestExpose checks that Expose lists exactly the fields that writers can set.
 func TestExpose(t *testing.T) {
 	set := http.Header{}
 	for _, s := range scenarios {

@@ -13,7 +13,7 @@ import (
 
 const origin = "https://shop.example"
 
-// cors does the work of a CORS middleware around the limiter: it answers preflights and names the fields that scripts may read.
+// cors stands for a CORS middleware: it responds to preflights and lists the fields that scripts may read.
 func cors(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Access-Control-Allow-Origin", origin)
 	w.Header().Set("Access-Control-Expose-Headers", strings.Join(headers.Expose, ", "))
@@ -26,10 +26,11 @@ func cors(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// A browser sends a preflight before each request of another origin, and shows scripts what the response exposes.
+// A browser sends a preflight before each cross-origin request, and shows scripts only the fields that the response
+// exposes.
 type browser struct{ s *wire.Server }
 
-// put returns the status and the fields that a script gets to see, or false if the preflight did not pass.
+// put returns the status and the fields that a script sees, or false if the preflight failed.
 func (b browser) put(t *testing.T) (status int, visible http.Header, ok bool) {
 	pre := b.s.Do(http.MethodOptions, "/", "Origin: "+origin, "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: content-type")
 	if pre.StatusCode < 200 || pre.StatusCode > 299 || pre.Header.Get("Access-Control-Allow-Origin") != origin {
@@ -45,8 +46,8 @@ func (b browser) put(t *testing.T) (status int, visible http.Header, ok bool) {
 	return got.StatusCode, visible, true
 }
 
-// TestCORS checks that preflights cost nothing and are never denied, and that a script of another origin can read why it
-// was. The CORS middleware may be around the limiter or behind it.
+// TestCORS checks that preflights cost nothing and are never denied, and that a script of another origin can read why its
+// request was denied. The CORS middleware is around the limiter or behind it.
 func TestCORS(t *testing.T) {
 	behind := func(w http.ResponseWriter, r *http.Request) {
 		if !cors(w, r) {
@@ -83,7 +84,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestPreflightWithoutSkip checks that preflights pass because of WithSkip: without it they are charged like other requests.
+// TestPreflightWithoutSkip checks that preflights without WithSkip are charged like other requests.
 func TestPreflightWithoutSkip(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		b := browser{wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) { cors(w, r) })), false)}

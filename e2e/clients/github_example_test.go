@@ -9,6 +9,6 @@ import (
 func gitHub() (*github.Client, error) {
 	return github.NewClient(
 		github.WithTransport(&client.Transport{}),
-		github.WithDisableRateLimitCheck(), // or it denies by itself what the Transport would wait for
+		github.WithDisableRateLimitCheck(), // or it returns an error where the Transport would wait
 	)
 }

@@ -33,7 +33,7 @@ func gitHubClient(t *testing.T, s *wire.Server) *github.Client {
 	return c
 }
 
-// call asks for the one path that an application serves here.
+// call requests the path that the application serves.
 func call(t *testing.T, c *github.Client) (*github.Response, error) {
 	r, err := c.NewRequest(t.Context(), "GET", "/", nil)
 	if err != nil {
@@ -42,8 +42,8 @@ func call(t *testing.T, c *github.Client) (*github.Response, error) {
 	return c.BareDo(r)
 }
 
-// TestGitHub checks that go-github obeys our answers. It stores the rate of every response: once Remaining is 0 it sends nothing
-// until Reset, which must be neither too early, since it would be denied, nor too late.
+// TestGitHub checks that go-github obeys our responses. It stores the rate of every response, and once Remaining is 0 it sends
+// nothing until Reset. Reset must be neither too early, since go-github would be denied, nor too late.
 func TestGitHub(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
 		careful, other := gitHubClient(t, s), gitHubClient(t, s)
@@ -75,7 +75,7 @@ func TestGitHub(t *testing.T) {
 	})
 }
 
-// atOnce runs f for all frameworks at once, behind twoAtOnce. Each time that the handler runs, served gets a value.
+// atOnce runs f for all frameworks at once, behind twoAtOnce. served gets a value whenever the handler runs.
 func atOnce(t *testing.T, f func(t *testing.T, s *wire.Server, served <-chan bool)) {
 	t.Parallel()
 	var all sync.WaitGroup
@@ -105,7 +105,7 @@ func rateLimitError(t *testing.T, c *github.Client) *github.RateLimitError {
 	return limited
 }
 
-// passAfter waits until reset and checks that a request passes then.
+// passAfter waits until reset and checks that a request is admitted then.
 func passAfter(t *testing.T, reset time.Time, c *github.Client) {
 	wait := time.Until(reset)
 	if wait > period+time.Second {

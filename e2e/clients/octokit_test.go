@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestOctokit checks that Octokit's throttling plugin takes a denial for a primary rate limit, waits until Reset and passes
-// at its first retry.
+// TestOctokit checks that Octokit's throttling plugin treats a denial as a primary rate limit, waits until Reset and
+// succeeds at its first retry.
 func TestOctokit(t *testing.T) {
 	dir := installOctokit(t)
 	atOnce(t, func(t *testing.T, s *wire.Server, _ <-chan bool) { checkOctokit(t, drive(t, dir, s.URL, "3")) })
@@ -31,7 +31,7 @@ type event struct {
 	Message    string
 }
 
-// checkOctokit allows for the second that the plugin waits beyond Reset, and for Reset being rounded up.
+// checkOctokit allows for the plugin's extra second after Reset, and for the rounding of Reset.
 func checkOctokit(t *testing.T, got []event) {
 	var limited, passed int
 	for _, e := range got {
@@ -81,7 +81,7 @@ func drive(t *testing.T, dir string, args ...string) (events []event) {
 	return events
 }
 
-// run runs a program for as long as it may take, and returns its output.
+// run runs a program for at most the given time, and returns its output.
 func run(t *testing.T, dir string, limit time.Duration, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -22,7 +22,7 @@ var recipesCases = []struct {
 	{"go-github", sendGitHub},
 	{"retryablehttp", func(_ *testing.T, url string) (int, error) {
 		c := retrying()
-		c.Logger, c.RetryMax = nil, 0 // so that it is the Transport that sends again
+		c.Logger, c.RetryMax = nil, 0 // so that only the Transport retries
 		return status(c.Post(url, "text/plain", strings.NewReader("cargo")))
 	}},
 	{"resty", func(_ *testing.T, url string) (int, error) {
@@ -35,8 +35,8 @@ var recipesCases = []struct {
 	}},
 }
 
-// TestRecipes runs the examples of docs/recipes.md against a server that denies the first request, for a second: each
-// sends its request, body included, once more, and succeeds.
+// TestRecipes runs the examples of docs/recipes.md against a server that denies the first request with a wait of one
+// second. Each example retries its request once, body included, and succeeds.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	for _, row := range recipesCases {

@@ -15,8 +15,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestRetryable checks that go-retryablehttp, with the options it has by default, waits as long as Retry-After says and
-// passes at its first retry.
+// TestRetryable checks that go-retryablehttp, with its default options, waits for Retry-After and succeeds at its first
+// retry.
 func TestRetryable(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
 		var sent atomic.Int32
@@ -54,14 +54,15 @@ func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result
 func (failing) Settle(context.Context, []core.Settlement) error { return nil }
 func (failing) Reset(context.Context, []core.Pair) error        { return nil }
 
-// down returns a limiter that can decide nothing.
+// down returns a limiter whose store is down.
 func down() *core.Limiter {
 	rule := core.PerMinute(1).By(wire.Anyone)
 	rule.OnFailure = core.FailClosed
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(failing{})))
 }
 
-// TestRetryAfterOfUnavailable checks that a 503 of a rule that fails closed is retried as well, since it has Retry-After.
+// TestRetryAfterOfUnavailable checks that go-retryablehttp retries a 503 of a rule that fails closed, because it has
+// Retry-After.
 func TestRetryAfterOfUnavailable(t *testing.T) {
 	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}}
 	for _, f := range apps.Frameworks {

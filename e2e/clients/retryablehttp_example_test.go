@@ -16,7 +16,7 @@ func retrying() *retryablehttp.Client {
 	c.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 		var limited *client.LimitedError
 		if errors.As(err, &limited) || resp != nil && resp.StatusCode == http.StatusTooManyRequests {
-			return false, nil // the Transport has waited already, or must not wait so long
+			return false, nil // the Transport has already waited, or must not wait that long
 		}
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 	}

@@ -45,7 +45,7 @@ func policies(t *testing.T, h http.Header, field string) (list []policy) {
 	return list
 }
 
-// strange is a rule whose name needs every escape there is.
+// strange is a rule whose name needs every kind of escape.
 func strange() []core.Rule {
 	return []core.Rule{
 		{Name: `a "b" \c, d;q=1`, Key: wire.Anyone, Limits: []core.Limit{core.PerMinute(3)}},
@@ -89,7 +89,7 @@ func checkPolicy(t *testing.T, got []policy) {
 	}
 }
 
-// checkState checks the limit that runs out first, and that t promises nothing later than Retry-After.
+// checkState checks the limit that runs out first, and that t is not later than Retry-After.
 func checkState(t *testing.T, got []policy, remaining int64, retryAfter string) {
 	t.Helper()
 	for _, p := range got {

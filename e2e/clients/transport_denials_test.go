@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestDenialsAreFinal checks that retryablehttp sends nothing again after the Transport has returned a denial or a LimitedError.
+// TestDenialsAreFinal checks that retryablehttp does not retry after the Transport has returned a denial or a LimitedError.
 func TestDenialsAreFinal(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int32

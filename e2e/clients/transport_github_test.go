@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestGitHubDeniesWithoutTheOption checks why the recipe of go-github has WithDisableRateLimitCheck: without it go-github
-// denies a request for which the Transport would wait.
+// TestGitHubDeniesWithoutTheOption checks that the recipe of go-github needs WithDisableRateLimitCheck: without it,
+// go-github returns an error where the Transport would wait.
 func TestGitHubDeniesWithoutTheOption(t *testing.T) {
 	t.Parallel()
 	s, sent := oneRequest(t, time.Now().Add(time.Hour))
@@ -32,7 +32,7 @@ func TestGitHubDeniesWithoutTheOption(t *testing.T) {
 	}
 }
 
-// TestGitHubWaits checks that with the recipe the same request waits and succeeds.
+// TestGitHubWaits checks that the same request waits and succeeds with the recipe.
 func TestGitHubWaits(t *testing.T) {
 	t.Parallel()
 	reset := time.Now().Add(2 * time.Second).Truncate(time.Second)
@@ -51,7 +51,7 @@ func TestGitHubWaits(t *testing.T) {
 	}
 }
 
-// oneRequest is a server that always says that nothing remains until reset. It counts the requests.
+// oneRequest returns a server that always reports that nothing remains until reset, and counts its requests.
 func oneRequest(t *testing.T, reset time.Time) (*wire.Server, *atomic.Int32) {
 	sent := new(atomic.Int32)
 	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -30,7 +30,7 @@ const least = (requests - 100) * 5 * time.Second / 100
 // TestAllSucceed sends requests from 20 goroutines to each adapter: all succeed, none gets 429. Package client checks in bubbles that they
 // use the whole limit.
 func TestAllSucceed(t *testing.T) {
-	var all sync.WaitGroup // of t.Run: parallel tests would be as many as there are processors
+	var all sync.WaitGroup // goroutines call t.Run, because parallel tests are limited by the number of processors
 	defer all.Wait()
 	for _, framework := range apps.Frameworks {
 		for _, w := range []struct {
@@ -100,7 +100,7 @@ func limited(t *testing.T, f apps.Framework, w headers.Writer) (*wire.Server, *a
 	return s, denied
 }
 
-// counting counts the responses that are not 200.
+// counting counts the responses other than 200.
 type counting struct {
 	http.ResponseWriter
 	denied *atomic.Int32

@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// installAxe installs axe-core once, as its lock file says, and returns its source.
+// installAxe installs axe-core once, in the version of the lock file, and returns its source.
 func installAxe(t *testing.T) string {
 	t.Helper()
 	source, err := axeSource()

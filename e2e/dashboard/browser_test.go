@@ -19,7 +19,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// limit bounds every wait of a test. A page has to show changes within 2 s, on a machine that has time for it.
+// limit bounds every wait of a test. A page must show changes within 2 s on an idle machine.
 const limit = 20 * time.Second
 
 var (
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// A page is a tab of the browser. It fails its test for each error in the console, which has violations of the policy too.
+// A page is a tab of the browser. It fails its test for each error in the console, including violations of the policy.
 type page struct {
 	t     *testing.T
 	ctx   context.Context

@@ -11,9 +11,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// The name of a website resolves to the address of the page, and the website reads the page from its own origin: by
-// itself it gets nothing. Behind nginx, which passes Host on, the page works under the name that WithHosts allows, and
-// under no other.
+// The name of a website resolves to the page's address, so that the website could read the page from its own origin. It
+// gets nothing. Behind nginx, which passes on Host, the page works only under the name that WithHosts allows.
 func TestPageBehindNames(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	s.ask(5, "ann")

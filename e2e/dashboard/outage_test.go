@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// The page shows that the store is down, and that it is back.
+// The page shows when the store is down, and when it is back.
 func TestStoreIsKilledAndBack(t *testing.T) {
 	redis := redistest.Start(t)
 	s := newScene(t, telemetry.Options{}, core.WithStore(redisstore.New(redis.Client(t))))

@@ -61,7 +61,7 @@ func TestPageShowsTheCounts(t *testing.T) {
 	}
 }
 
-// recordEvents has p record the events from now on: when the server sent them, and whether shown is true after each.
+// recordEvents makes p record all further events: when the server sent them, and whether shown is true after each.
 func (p *page) recordEvents(shown string) {
 	p.t.Helper()
 	eval[bool](p, `(() => {
@@ -107,21 +107,21 @@ func TestHeldAndLeased(t *testing.T) {
 	p.wait(`document.getElementById("leased").textContent !== "0"`)
 }
 
-// A page that is opened later shows the counts from before.
+// A page that is opened later shows the earlier counts.
 func TestPageOpensWithHistory(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	for time.Now().UnixMilli()%10_000 > 8_000 { // the chart of an hour has steps of ten seconds
 		time.Sleep(100 * time.Millisecond)
 	}
 	s.ask(10, "ann")
-	time.Sleep(1100 * time.Millisecond) // the second has to be over
+	time.Sleep(1100 * time.Millisecond) // the second must have ended
 	p := open(t, s.serve(t))
 	p.wait(`document.querySelector("#traffic svg .area-denied").getBBox().height > 10`)
 	p.do(chromedp.Click(chromedp.CSS("[value='3600']")))
 	p.wait(`document.querySelector("#traffic svg").getAttribute("aria-label").includes("0.7 denied")`) // 7 in 10 seconds
 }
 
-// The chart and its table begin when counting began, not with an empty stretch before it.
+// The chart and its table begin when counting began, without an empty stretch before that.
 func TestChartBeginsWithTheCounts(t *testing.T) {
 	p := open(t, newScene(t, telemetry.Options{}).serve(t))
 	age := func(step int) string { // steps from the start to the end of the chart
@@ -156,7 +156,7 @@ func TestChosenRule(t *testing.T) {
 	p.wait(`document.getElementById("top").hidden`)
 }
 
-// Clients choose keys: their text must stay text, wherever it is shown.
+// Clients choose keys, so the page must show them as text everywhere.
 func TestScriptInKeysIsText(t *testing.T) {
 	const script = `<img src=x onerror="window.hit=1"><script>window.hit=1</script>"'` + "`${window.hit=1}`"
 	s := newScene(t, telemetry.Options{Unmask: true})

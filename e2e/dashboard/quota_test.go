@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// The page shows which keys have an override and what was granted, once there is something, and nothing of it before.
+// The page shows the keys with overrides and the grants once there are some, and nothing about them before.
 func TestOverridesAndGrants(t *testing.T) {
 	s := &scene{telemetry: telemetry.New(telemetry.Options{Unmask: true})}
 	s.limiter = core.Must(core.New([]core.Rule{{

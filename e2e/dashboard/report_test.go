@@ -51,7 +51,7 @@ var buildCommand = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// writeReport has the command replay logs and returns the URL of its page.
+// writeReport replays logs with the command and returns the URL of its page.
 func writeReport(t *testing.T, log string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func writeReport(t *testing.T, log string, flags ...string) string {
 	return "file://" + filepath.Join(dir, "report.html")
 }
 
-// openReport opens a report in v, with all tables unfolded.
+// openReport opens a report in v and unfolds all tables.
 func openReport(t *testing.T, url string, v view) *page {
 	t.Helper()
 	p := newPage(t)
@@ -84,7 +84,7 @@ func openReport(t *testing.T, url string, v view) *page {
 	return p
 }
 
-// The report opens from disk: its policy allows its own scripts and style, and they draw all charts without an error.
+// The report opens from disk. Its policy allows its own scripts and style, which draw all charts without an error.
 func TestReportOfAReplay(t *testing.T) {
 	p := openReport(t, writeReport(t, accessLog()), views[0])
 	if n := eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => c.querySelector("svg rect, svg polygon")).length`); n != 4 {
@@ -110,7 +110,7 @@ func TestReportOfAReplay(t *testing.T) {
 	}
 }
 
-// The policy blocks scripts that a log has brought into the page.
+// The policy blocks scripts that reach the page through a log.
 func TestReportPolicy(t *testing.T) {
 	url := writeReport(t, accessLog())
 	p := newPage(t)
@@ -140,7 +140,7 @@ func TestReportIsSeenByAll(t *testing.T) {
 	}
 }
 
-// A log of a single second, or of no request, has a report as well.
+// A log of a single second, or without requests, has a report too.
 func TestReportOfAShortLog(t *testing.T) {
 	line, _, _ := strings.Cut(accessLog(), "\n")
 	p := openReport(t, writeReport(t, line+"\n"), views[0])

@@ -60,7 +60,8 @@ var routers = map[string]func(page http.Handler) http.Handler{
 	},
 }
 
-// In every router the prefix without its slash leads to the page, the page works below it, and other paths are not found.
+// In every router, the prefix without its slash redirects to the page, the page works below the prefix, and other paths
+// are not found.
 func TestRouters(t *testing.T) {
 	for name, mount := range routers {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestRouters(t *testing.T) {
 	}
 }
 
-// A stream is open only while the page is.
+// A stream is open only while its page is open.
 func TestStreamEndsWithThePage(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	page := dashboard.New(s.telemetry)

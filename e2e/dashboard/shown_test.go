@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// A rule does not show more allowed requests than there were: those that only another rule denied are not its own.
+// A rule does not count a request as allowed if another rule denied it.
 func TestDryRunShowsWhatWasAllowed(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
@@ -23,7 +23,7 @@ func TestDryRunShowsWhatWasAllowed(t *testing.T) {
 	}
 }
 
-// Nine addresses of a network, and one address at nine rules, take a row each until they are unfolded.
+// Nine addresses of a network take one row, and so does one address under nine rules, until they are unfolded.
 func TestKeysThatLookAlikeShareARow(t *testing.T) {
 	s := &scene{telemetry: telemetry.New(telemetry.Options{})}
 	var rules []core.Rule
@@ -66,7 +66,7 @@ func TestKeysThatLookAlikeShareARow(t *testing.T) {
 	}
 }
 
-// Times are of the browser's time zone, and the page says which.
+// Times are in the browser's time zone, which the page names.
 func TestTimeZone(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	s.ask(5, "ann")
@@ -81,7 +81,7 @@ func TestTimeZone(t *testing.T) {
 	}
 }
 
-// On a narrow screen no table hides a column beyond its edge, and each number says what it counts.
+// On a narrow screen, no column is cut off, and each number says what it counts.
 func TestNarrowTablesShowAllColumns(t *testing.T) {
 	for _, width := range []int64{320, 400, 700, 800} {
 		p := view{"light", width}.show(t)

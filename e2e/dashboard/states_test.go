@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// states are the states that the page may have to show, with the text that it shows then.
+// states are the states that the page can show, with their texts.
 var states = []struct {
 	name string
 	make func(t *testing.T) *scene
@@ -48,7 +48,7 @@ func crowded(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.telemetry.Attach(s.limiter)
-	for i := range 60 { // as if tiers had made them
+	for i := range 60 { // like limits from tiers
 		_, _ = s.limiter.Take(t.Context(), core.Claim{Rule: "of a tier", Key: "user:ann", Limits: []core.Limit{core.PerDay(i + 1)}})
 	}
 	for i := range 100 {
@@ -84,7 +84,7 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// A browser may have more tabs than connections to a server: tabs in the background close theirs.
+// A browser may have more tabs than connections to a server, so tabs in the background close theirs.
 func TestManyTabs(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	url := s.serve(t)
@@ -99,7 +99,7 @@ func TestManyTabs(t *testing.T) {
 	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
 }
 
-// A tab that is opened in the background waits until it is looked at.
+// A tab that is opened in the background connects only once it is shown.
 func TestTabInTheBackground(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	url := s.serve(t)

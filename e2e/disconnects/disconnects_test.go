@@ -24,7 +24,7 @@ const (
 	requests = 100
 )
 
-// ways are how to disconnect.
+// ways are the ways to disconnect.
 var ways = []struct {
 	name  string
 	http2 bool
@@ -37,8 +37,9 @@ var ways = []struct {
 	{"HTTP/2 cancel", true, cancelRequests},
 }
 
-// TestDisconnect checks that the handler runs at most as often as the limit admits, and that no more remains afterwards
-// than was unused: a request whose client has gone is charged before its handler runs, or its handler does not run.
+// TestDisconnect checks that the handler runs at most as often as the limit admits, and that afterwards no more remains
+// than was unused. A request whose client has disconnected is charged before its handler runs, or its handler does not
+// run.
 func TestDisconnect(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range ways {
@@ -48,14 +49,15 @@ func TestDisconnect(t *testing.T) {
 				s := wire.Serve(t, f.Build(apps.Limited(l, e.serve)), way.http2)
 				way.run(t, s)
 				askOn(t, s)
-				s.Close() // waits for what is under way
+				s.Close() // waits for the requests in flight
 				e.check(t, l)
 			})
 		}
 	})
 }
 
-// onEach calls run for each framework with Redis, and for the first one with a store in memory: no adapter knows the store.
+// onEach calls run for each framework with Redis, and for the first one with a store in memory: no adapter depends on the
+// store.
 func onEach(t *testing.T, run func(t *testing.T, name string, f apps.Framework, open func() core.Store)) {
 	server := redistest.Start(t)
 	for _, f := range apps.Frameworks {
@@ -94,9 +96,8 @@ func (e *events) observe(_ context.Context, o *core.Observation) {
 	}
 }
 
-// check checks that the limit held, and that clients that disconnected were not taken for a store that is down: they
-// would get another limit, in memory. The timeout of the store is so long that a busy machine is not taken for that
-// either.
+// check checks that the limiter enforced the limit, and that it did not take disconnected clients for a store that is
+// down: they would get another limit, in memory. The store's timeout is long enough for a busy machine.
 func (e *events) check(t *testing.T, l *core.Limiter) {
 	if n := e.served.Load(); n > limit {
 		t.Errorf("the handler ran %d times; the limit is %d", n, limit)
@@ -127,7 +128,8 @@ func eachRequest(n int, f func(i int)) {
 	all.Wait()
 }
 
-// pause waits for a time that differs by request, so that the server is at different stages when the client disconnects.
+// pause waits for a different time for each request, so that the server is at different stages when the client
+// disconnects.
 func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
 
 const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -160,8 +162,9 @@ func sendAndReset(t *testing.T, addr, text string, i int) {
 	}
 }
 
-// cancelRequests sends requests with the client of net/http and cancels them: by HTTP/1.1 it closes the connection, by
-// HTTP/2 it sends RST_STREAM. The first request is not cancelled: it makes the connection that HTTP/2 requests share.
+// cancelRequests sends requests with net/http's client and cancels them. Over HTTP/1.1 the client then closes the
+// connection, over HTTP/2 it sends RST_STREAM. The first request is not canceled: it opens the connection that HTTP/2
+// requests share.
 func cancelRequests(t *testing.T, s *wire.Server) {
 	s.Get("/").WantStatus(t, http.StatusOK)
 	eachRequest(requests, func(i int) {

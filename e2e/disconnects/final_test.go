@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// failing are handlers that answer a wrong password in different ways.
+// failing are handlers that respond to a wrong password in different ways.
 var failing = []struct {
 	name   string
 	handle http.HandlerFunc
@@ -29,7 +29,7 @@ var failing = []struct {
 	{"panic", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
 }
 
-// resets are the ways to disconnect without waiting for an answer.
+// resets are the ways to disconnect without waiting for a response.
 var resets = []struct {
 	name             string
 	http2, pipelined bool
@@ -40,14 +40,14 @@ var resets = []struct {
 	{"HTTP/2 RST_STREAM", true, false, resetStreams},
 }
 
-// TestDisconnectUnderCostAfter checks that disconnecting gains no attempt against a rule that counts failures alone: what was
-// held while the handler ran is charged in the end.
+// TestDisconnectUnderCostAfter checks that disconnecting gains no attempt under a rule that counts only failures: the cost
+// held while the handler runs is charged in the end.
 func TestDisconnectUnderCostAfter(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range resets {
 			for _, h := range failing {
 				if way.pipelined && h.waits {
-					continue // net/http notices no hang-up while more requests are in the pipe
+					continue // net/http does not notice a disconnect while more requests are in the pipeline
 				}
 				t.Run(name+"/"+way.name+"/"+h.name, func(t *testing.T) {
 					var e events
@@ -58,7 +58,7 @@ func TestDisconnectUnderCostAfter(t *testing.T) {
 						e.served.Add(1)
 						h.handle(w, r)
 					}))
-					var underWay sync.RWMutex // held by handlers; HTTP/2 may begin one after the server was closed
+					var underWay sync.RWMutex // held by handlers: over HTTP/2, one may start after the server was closed
 					s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						underWay.RLock()
 						defer underWay.RUnlock()
@@ -76,7 +76,7 @@ func TestDisconnectUnderCostAfter(t *testing.T) {
 	})
 }
 
-// checkLeft checks how much a limiter still admits.
+// checkLeft checks how many requests remain.
 func checkLeft(t *testing.T, l *core.Limiter, want int) {
 	t.Helper()
 	key, _ := wire.Anyone(nil)

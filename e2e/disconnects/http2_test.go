@@ -16,7 +16,7 @@ import (
 // streams is how many requests one connection sends. If a client resets many more, the server treats it as an attacker.
 const streams = 10
 
-// resetStreams sends the frames of requests, each directly followed by a RST_STREAM, so that the server reads both at once.
+// resetStreams sends the frames of requests, each directly followed by RST_STREAM, so that the server reads both at once.
 func resetStreams(t *testing.T, s *wire.Server) {
 	eachRequest(requests/streams, func(int) {
 		config := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -70,7 +70,7 @@ func writeFrames(f *http2.Framer) error {
 	return f.WritePing(false, [8]byte{1})
 }
 
-// awaitPing reads until the answer to the ping: then the server has read all that was sent before.
+// awaitPing reads until the response to the ping: by then, the server has read everything sent before it.
 func awaitPing(t *testing.T, f *http2.Framer) {
 	for {
 		frame, err := f.ReadFrame()

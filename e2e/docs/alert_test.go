@@ -19,8 +19,8 @@ import (
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 )
 
-// TestShareAlert evaluates the alert about the share that a rule denies, for a rule with three limits of which one
-// denies. By the results of each limit, the share would be a third of what it is.
+// TestShareAlert evaluates the alert about the share of requests that a rule denies, for a rule with three limits,
+// one of which denies. Counting the results of all limits would yield a third of the share.
 func TestShareAlert(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
@@ -84,10 +84,10 @@ func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// known has the labels of each series.
+// known holds the labels of each series.
 var known = make(map[string]labels.Labels)
 
-// selecting returns the series of two scrapes that matchers select.
+// selecting returns the series that matchers select from two scrapes.
 func selecting(before, after map[string]float64) func(bool, *storage.SelectHints, ...*labels.Matcher) storage.SeriesSet {
 	return func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		var found []storage.Series

@@ -41,7 +41,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// check asserts that what s selects is exported.
+// check checks that the metrics and labels that s selects are exported.
 func check(t *testing.T, known map[string]bool, s *parser.VectorSelector) {
 	name := strings.TrimSuffix(s.Name, "_bucket")
 	if !known[name] {

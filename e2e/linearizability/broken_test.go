@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// The stores here are broken in ways that a test with one caller cannot see, apart from the last two.
+// These stores are broken. A test with one caller notices only the last two.
 
 // lookThenCharge decides by a peek and charges afterwards.
 type lookThenCharge struct{ core.Store }
@@ -36,7 +36,7 @@ func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []cor
 	return results, err
 }
 
-// oneByOne charges claim by claim, and gives back if a later one is denied.
+// oneByOne charges claim by claim, and refunds if a later claim is denied.
 type oneByOne struct{ core.Store }
 
 func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {

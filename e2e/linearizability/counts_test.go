@@ -10,13 +10,13 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// Where periods are so long that time plays no role, the state of a store is how much is used of each limit of each key,
-// and it does not matter when calls took effect: the model has all of them happen at one instant. Then calls of an
-// unknown outcome can be explained as well: they happened or they did not.
+// If periods are so long that elapsed time makes no difference, the state of a store is how much of each limit each key
+// has used, and it does not matter when calls took effect: in the model, all happen at one instant. This model can also
+// explain calls with an unknown outcome: they happened or they did not.
 //
-// Two things are beyond this model, because the instants make a difference. A refund of what was charged before a reset
-// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge in the meantime, so
-// that after a few of them it counts a little more than what is used.
+// This model excludes two calls, whose instants make a difference: a refund of a charge from before a reset, and a
+// refund of a token bucket. The latter leaves the part of the charge that may have drained in the meantime, so after a
+// few of them the bucket counts slightly more than is used.
 const anInstant = 1_800_000_000_000_000
 
 // counts records how much of each limit of each key is used, and what each key holds.
@@ -31,7 +31,7 @@ type pairCount struct {
 	banned      bool
 }
 
-// Final costs of held requests may push usage above a limit, but not above this bound.
+// Final costs of held requests may raise usage above a limit, but not above this bound.
 const mostUsed = 20
 
 // A counting is the specification of a plan whose state is counts.
@@ -40,7 +40,7 @@ type counting struct {
 	name string
 }
 
-// known caches the results of the model, which is slow, for all histories.
+// known caches the results of the model, which is slow, across histories.
 var known = make(map[countsStep]countsResult)
 
 type countsStep struct {
@@ -124,7 +124,7 @@ func madeNow(settlements []core.Settlement) []core.Settlement {
 	return settlements
 }
 
-// keysOf returns the numbers of the keys in o, and their names.
+// keysOf returns the numbers and names of the keys in o.
 func (s *counting) keysOf(o *op) map[int]string {
 	keys := make(map[int]string)
 	for _, key := range o.keys() {
@@ -156,8 +156,8 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	return &m
 }
 
-// countsOf returns c with the counts of a model for the keys in o. It releases what is held, which would be charged in
-// the end, and reads what is used once nothing is banned any more.
+// countsOf returns c with the counts of a model for the keys in o. It releases the holds, which would be charged when
+// they end, and reads the usage once all bans have ended.
 func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
 	for k, key := range s.keysOf(o) {
 		held, holds, banned := m.Held(anInstant, "rule", key)

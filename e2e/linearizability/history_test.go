@@ -37,7 +37,7 @@ type caller struct {
 	name    string // of the history
 	begun   time.Time
 	random  *rand.Rand
-	takes   [][]core.Settlement // what gives back each take that it may settle
+	takes   [][]core.Settlement // the settlements that refund each take that it may settle
 	history []porcupine.Operation
 }
 
@@ -70,7 +70,7 @@ func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (
 	return history
 }
 
-// call makes a call and records its outcome. One that failed has no end, since it may take effect at any time.
+// call makes a call and records its outcome. A failed call has no end, since it may take effect at any time.
 func (c *caller) call(o *op) {
 	ctx := context.Background()
 	if c.timeout > 0 {

@@ -10,22 +10,22 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by
-// field, the model's decision at that instant, and decisions take effect in the order of their instants. The search is
-// left with the order of equal instants, and with the places of refunds and resets. A reset happens right after the
-// decision before it. Only calls whose outcome is known can be explained, and no refund of a token bucket, which
-// depends on its own instant.
+// A decision carries its instant. So if periods are short, each decision must equal the model's decision at that
+// instant, field by field, and decisions take effect in the order of their instants. The search only has to find the
+// order of equal instants, and the places of refunds and resets. A reset happens right after the decision before it.
+// Calls with an unknown outcome cannot be explained, nor can refunds of a token bucket, which depend on their own
+// instants.
 //
-// A memory store reads the clock for a token bucket before it waits for the lock. If a state was charged in the
-// meantime, the decision gets the instant of that charge. If another decision has read the state in the meantime and
-// left it as it was, nothing shows that it was made at a later instant. So with plan.ahead, only the instants of
-// charges of a key are in order.
+// A memory store reads the clock for a token bucket before it waits for the lock. If the state is charged in the
+// meantime, the decision gets the instant of that charge. If another decision reads the state in the meantime and
+// leaves it unchanged, nothing shows that it was made at a later instant. So with plan.ahead, only the instants of a
+// key's charges are in order.
 
 // An instants represents the state of a store as the sequence of calls that led to it.
 type instants struct {
 	text   string // of the events
 	events []event
-	next   [8]int64      // by key: the first instant at which a decision may follow
+	next   [8]int64      // by key: the earliest instant of a further decision
 	model  *oracle.Model // nil: made from the events when it is needed
 }
 
@@ -79,7 +79,7 @@ func (p plan) ordered(o *op, out outcome) (keys []string) {
 	return keys
 }
 
-// nextOf returns the first instant at which calls about keys may take effect.
+// nextOf returns the earliest instant at which calls about keys may take effect.
 func (s *instants) nextOf(keys []string) (next int64) {
 	for _, key := range keys {
 		next = max(next, s.next[keyNumber(key)])
@@ -87,7 +87,7 @@ func (s *instants) nextOf(keys []string) (next int64) {
 	return next
 }
 
-// inMicroseconds returns results whose instants have no monotonic reading, as the model's results have none.
+// inMicroseconds returns results without monotonic clock readings, like the model's results.
 func inMicroseconds(results []core.Result) []core.Result {
 	all := slices.Clone(results)
 	for i := range all {
@@ -96,7 +96,7 @@ func inMicroseconds(results []core.Result) []core.Result {
 	return all
 }
 
-// earlierTakes returns which takes of a history have to come before each, by their instants.
+// earlierTakes returns, for each take of a history, the takes that must come before it by their instants.
 func (p plan) earlierTakes(history []porcupine.Operation) map[*op][]*op {
 	earlier := make(map[*op][]*op)
 	for _, a := range history {

@@ -66,7 +66,7 @@ func marks(held, peek, dryRun bool) (text string) {
 // keyNumber returns the number of a key in its history.
 func keyNumber(key string) int { return int(key[len(key)-1] - '0') }
 
-// An outcome is what the caller learned.
+// An outcome is the result that a caller got.
 type outcome struct {
 	results []core.Result
 	lost    bool // there was no reply: the call may have taken effect, or may still do so
@@ -89,7 +89,7 @@ func (o outcome) String() string {
 // at returns when o was decided.
 func (o *outcome) at() time.Time { return o.results[0].At }
 
-// lost returns how many calls of a history have no known outcome.
+// lost returns how many calls of a history have an unknown outcome.
 func lost(history []porcupine.Operation) (n int) {
 	for _, o := range history {
 		if o.Output.(outcome).lost {

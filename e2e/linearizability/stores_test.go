@@ -17,8 +17,8 @@ import (
 
 const (
 	aLongTime = 3650 * 24 * time.Hour
-	thorough  = 300 * time.Millisecond // how long a row plays; a few histories at least
-	tooLong   = 2 * time.Minute        // to search for an explanation
+	thorough  = 300 * time.Millisecond // how long a row runs; at least a few histories
+	tooLong   = 2 * time.Minute        // the bound on the search for an explanation
 )
 
 // long returns a limit whose period is so long that elapsed time makes no difference.
@@ -54,7 +54,7 @@ var untimed = map[string]plan{
 	"a log that is forgotten": {limits: []core.Limit{long(3, core.SlidingLog)}, keys: 2, callers: 4, calls: 10, resets: true},
 }
 
-// timed are plans for the model that knows the instants.
+// timed are plans for the model with instants.
 var timed = map[string]plan{
 	"token bucket":   {limits: core.MustParseLimits("3/4ms;burst=2"), keys: 2, callers: 3, calls: 12, resets: true},
 	"fixed window":   {limits: core.MustParseLimits("3/4ms;fixed-window"), keys: 2, callers: 3, calls: 12, refunds: true, resets: true},
@@ -73,8 +73,8 @@ func (p plan) explain(spec spec, name string, history []porcupine.Operation) (po
 	return porcupine.CheckOperationsVerbose(spec(p, name, history), history, tooLong)
 }
 
-// wantExplained plays p for a while and fails the test at the first history that has no explanation. A history most of
-// whose calls were lost says little, and the search takes long: on a busy machine calls get more time.
+// wantExplained runs p for a while and fails the test at the first history without an explanation. If most calls of a
+// history are lost, it proves little and the search takes long, so calls get more time on a busy machine.
 func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 	t.Helper()
 	begun := time.Now()
@@ -104,7 +104,7 @@ func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 	}
 }
 
-// visualize writes a page that shows how far the explanations of a history get, and returns its path.
+// visualize writes a page that shows how much of a history can be explained, and returns its path.
 func visualize(m porcupine.Model, info porcupine.LinearizationInfo) string {
 	f, err := os.CreateTemp("", "linearizability-*.html")
 	if err != nil {
@@ -125,7 +125,7 @@ func TestRedis(t *testing.T) {
 	everyPlan(t, redisstore.New(redistest.Start(t).Client(t)), false)
 }
 
-// TestCluster plays what is held with one key, since keys of different slots are decided separately.
+// TestCluster runs plans with holds on one key only, since keys in different slots are decided separately.
 func TestCluster(t *testing.T) {
 	store := redisstore.New(redistest.StartCluster(t).Client(t))
 	for name, p := range untimed {
@@ -135,7 +135,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// everyPlan plays all plans with a store, which may read the clock for a token bucket ahead of its turn.
+// everyPlan runs all plans with a store, which may read the clock for a token bucket ahead of its turn.
 func everyPlan(t *testing.T, store core.Store, ahead bool) {
 	for name, p := range untimed {
 		t.Run("untimed/"+name, func(t *testing.T) { p.wantExplained(t, store, plan.counting) })
@@ -147,7 +147,8 @@ func everyPlan(t *testing.T, store core.Store, ahead bool) {
 	}
 }
 
-// faults are the faults of some of the calls. A call that is cut after the server has executed it was charged once.
+// faults are the faults of some of the calls. A call that is cut off after the server has executed it is charged
+// once.
 var faults = map[string][]redistest.Fault{
 	"replies are cut":      {redistest.NoFault, redistest.CutReplies},
 	"replies are reset":    {redistest.NoFault, redistest.ResetReplies},

@@ -50,7 +50,7 @@ type counts struct {
 }
 
 // TestAgents has 100 agents call the tools of 4 servers that share a Redis, in three groups one after the other. Whatever the order of
-// the calls within a group, the number that must be admitted is known, unless a denied call is charged under some rule.
+// calls within a group, the test knows how many must be admitted, unless some rule charges a denied call.
 func TestAgents(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	var urls [4]string
@@ -152,7 +152,7 @@ func TestRedisKilled(t *testing.T) {
 				} else {
 					server.Kill()
 				}
-				for n := 0; row.mode == core.FailOpen && !l.StoreHealth().Down && n < 100; n++ { // before, this process's own limits decide
+				for n := 0; row.mode == core.FailOpen && !l.StoreHealth().Down && n < 100; n++ { // until then, this process's own limits decide
 					_, _ = l.Take(t.Context(), core.Claim{Rule: "user", Key: "user:other"})
 				}
 				for _, stateless := range []bool{false, true} {
@@ -171,5 +171,6 @@ func TestRedisKilled(t *testing.T) {
 	}
 }
 
-// deadline is how long a call may take while Redis does not answer: the limiter's timeout, and much for a busy machine.
+// deadline is how long a call may take while Redis does not reply: the limiter's timeout, and an allowance for a busy
+// machine.
 const deadline = 5 * time.Second

@@ -23,7 +23,7 @@ type line struct {
 	}
 }
 
-// TestTypeScript has the client of the TypeScript SDK denied, wait and try again.
+// TestTypeScript checks that the client of the TypeScript SDK is denied, waits and succeeds.
 func TestTypeScript(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "typescript"))); err != nil {

@@ -18,7 +18,7 @@ import (
 
 const (
 	own     = "github.com/spillgate/spillgate"
-	version = "v0.1.0" // what the modules require of each other
+	version = "v0.1.0" // the version that the modules require of each other
 )
 
 // released are the modules that get a tag, by directory.
@@ -125,14 +125,14 @@ func (p *program) run(words ...string) string {
 	return string(out)
 }
 
-// build builds the program. The paths of the module cache, which differ between runs, do not count for the build cache.
+// build builds the program. With -trimpath, runs share the build cache although their module caches have different
+// paths.
 func (p *program) build() {
 	p.t.Helper()
 	p.run("go", "build", "-trimpath", ".")
 }
 
-// write makes the program consist of a whole file or, if source is empty, of a package that imports others and need not
-// be linked.
+// write writes the program: source or, if that is empty, a package that only imports others.
 func (p *program) write(source string, imports ...string) {
 	p.t.Helper()
 	if source == "" {
@@ -289,7 +289,7 @@ func TestNetHTTPRequiresLittle(t *testing.T) {
 	}
 }
 
-// TestChiDownloadsLittle looks at what a program with chi downloads into an empty module cache.
+// TestChiDownloadsLittle checks which modules a program with chi downloads into an empty module cache.
 func TestChiDownloadsLittle(t *testing.T) {
 	p := newProgram(t)
 	cache := filepath.Join(scratch, t.Name())
@@ -318,8 +318,8 @@ func TestChiDownloadsLittle(t *testing.T) {
 	}
 }
 
-// TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. What remains of the
-// difference is the code of this module, and log/slog with encoding/json, which WithLogger needs.
+// TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. The difference is the
+// code of this module, and log/slog with encoding/json, which WithLogger needs.
 func TestBinaryIsSmall(t *testing.T) {
 	size := func(use string, imports ...string) int64 {
 		p := newProgram(t)
@@ -352,7 +352,7 @@ func TestBinaryIsSmall(t *testing.T) {
 	}
 }
 
-// TestCommandInstalls installs the command as README says, without a checkout.
+// TestCommandInstalls installs the command without a checkout, as README shows.
 func TestCommandInstalls(t *testing.T) {
 	p := newProgram(t)
 	p.env = append(p.env, "GOBIN="+p.dir)

@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// TestGrantWithoutRedis grants requests while Redis is killed, and while it is stopped: that is an error, and no limit of the key gets more
-// than another. A grant from before is still there once Redis has read its data again.
+// TestGrantWithoutRedis grants requests while Redis is killed, and while it is stopped. Both return an error, and all limits of the key get
+// the same. An earlier grant is still there once Redis has read its data again.
 func TestGrantWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -22,9 +22,9 @@ var places = map[string]int{"twenty": 20, "one": 1}
 // holdAtLeast is how long a request that is not renewed keeps its place.
 const holdAtLeast = 60 * time.Second
 
-// occupied returns an application of which n requests may run at once, over all processes. The header Running is the
-// number that do, by a counter in Redis. Requests run until n have run at once, and for 30ms from then on. With the
-// path /stay a request runs until the client disconnects.
+// occupied returns an application that runs at most n requests at once, in all processes. The header Running is the
+// number of requests that run, by a counter in Redis. Each request runs until n have run at once, and 30ms longer.
+// With the path /stay, it runs until the client disconnects.
 func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	rule := core.AtOnce(n).By(keyOf)
 	rule.Name, rule.OnFailure = "places "+strconv.Itoa(n), core.FailClosed
@@ -87,7 +87,8 @@ func (v *visitor) ask(addr, path string) *http.Response {
 	return resp
 }
 
-// TestInFlightOfThreeProcesses sends 1,000 requests to three processes: 20 run at once at times, and never more.
+// TestInFlightOfThreeProcesses sends 1,000 requests to three processes: at most 20 run at once, and at times exactly
+// 20.
 func TestInFlightOfThreeProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -118,7 +119,7 @@ func TestInFlightOfThreeProcesses(t *testing.T) {
 	}
 }
 
-// TestPlacesOfKilledProcess kills a process in which 20 requests run: their places stay taken.
+// TestPlacesOfKilledProcess kills a process that runs 20 requests: their places stay taken.
 func TestPlacesOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -34,8 +34,8 @@ func calls(t *testing.T, c *redis.Client) (n int) {
 	return n
 }
 
-// TestCallsOfALease asks for one key far from its limit all the time, by a clock that goes on only between requests: a
-// process makes at most 30 calls per second.
+// TestCallsOfALease requests one hot key, far from its limit, on a clock that advances only between requests: a process
+// makes at most 30 calls per second.
 func TestCallsOfALease(t *testing.T) {
 	const lasts = 3
 	server := redistest.Start(t)
@@ -70,9 +70,9 @@ func TestCallsOfALease(t *testing.T) {
 	}
 }
 
-// TestHeapOfLeasedKeys leases many keys: each takes at most 200 bytes of the heap, and they vanish once they are not asked for.
-// There are so many that the maps have just grown. What else grows the heap meanwhile, such as goroutines, is counted too, so the
-// least growth of three limiters says most.
+// TestHeapOfLeasedKeys leases many keys. Each takes at most 200 bytes of the heap, and they are removed once they are unused. The
+// number of keys is one at which the maps have just grown. Other growth of the heap, such as goroutines, is measured too, so the
+// smallest growth of three limiters is the most accurate.
 func TestHeapOfLeasedKeys(t *testing.T) {
 	const keys = 7_500
 	server := redistest.Start(t)
@@ -85,7 +85,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 			askAll(t, l, 1)
 			before := live()
 			askAll(t, l, keys)
-			time.Sleep(time.Second) // a bubble keeps the timers of ended calls until then; its clock stands while a call is in flight
+			time.Sleep(time.Second) // until then, a bubble keeps the timers of ended calls; its clock stands still while a call is in flight
 			leased := l.StoreHealth().Leases.Keys
 			least = min(least, (float64(live())-float64(before))/float64(leased))
 			if leased < keys*9/10 {
@@ -110,8 +110,7 @@ func connected(t *testing.T, addr string, n int) *redis.Client {
 	return client
 }
 
-// runAtOnce runs so many goroutines at once, so that the memory that the runtime keeps for goroutines is allocated
-// before keys are measured.
+// runAtOnce runs n goroutines at once, so that the runtime has allocated their memory before keys are measured.
 func runAtOnce(n int) {
 	var all sync.WaitGroup
 	end := make(chan struct{})
@@ -122,7 +121,7 @@ func runAtOnce(n int) {
 	all.Wait()
 }
 
-// askAll asks for many keys twice, with many callers.
+// askAll requests many keys twice, with many callers.
 func askAll(t *testing.T, l *core.Limiter, keys int) {
 	var all sync.WaitGroup
 	for first := range 64 {

@@ -48,7 +48,7 @@ func lease(t *testing.T, l *core.Limiter) {
 	})
 }
 
-// TestLeaseEndsWithoutRedis stops Redis: once the lease has ended, the failure mode decides.
+// TestLeaseEndsWithoutRedis stops Redis: the failure mode decides once the lease has ended.
 func TestLeaseEndsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -76,7 +76,8 @@ func resume(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// TestLeaseOfAKilledProcessDrains kills a process: what it held counts until it has drained, and no longer.
+// TestLeaseOfAKilledProcessDrains kills a process: the requests that it had leased count only until they have
+// drained.
 func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	t.Parallel()
 	c := &crew{t: t, leaser: leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "600/2s", Lease: time.Second, Demand: 250}}
@@ -95,8 +96,8 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	}
 }
 
-// TestResetReachesLeases resets a key that another process leases. One lease later nothing of it counts, and requests
-// that it returns from before the reset count for nothing.
+// TestResetReachesLeases resets a key that another process leases. One lease later, none of the leased requests count,
+// and returning requests from before the reset has no effect.
 func TestResetReachesLeases(t *testing.T) {
 	t.Parallel()
 	other := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/1000h", Lease: 500 * time.Millisecond, Timeout: longTimeout}

@@ -31,7 +31,7 @@ func costing(limits string, lease time.Duration) []core.Rule {
 // A ruleChange is a cycle of rules for one key. The last rule stays active.
 type ruleChange struct {
 	rules func(short time.Duration) [][]core.Rule // by the length of the shortest leases
-	exact bool                                    // all that was leased and not used is returned
+	exact bool                                    // all unused leased requests have been returned
 }
 
 const bucket, faster, window, larger = "100000/80000h", "120000/80000h", "100000/1000d;fixed-window", "120000/1000d;fixed-window"
@@ -51,8 +51,8 @@ var ruleChanges = map[string]ruleChange{
 	}, false},
 }
 
-// TestSetRulesWhileLeasesAreOut changes the rule of a busy key again and again. In the end what was served is charged,
-// no more and no less; of a token bucket whose rate changes under way, more may be.
+// TestSetRulesWhileLeasesAreOut changes the rule of a busy key again and again. In the end, exactly the served requests
+// are charged. A token bucket whose rate changes may charge more.
 func TestSetRulesWhileLeasesAreOut(t *testing.T) {
 	for name, c := range ruleChanges {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestSetRulesWhileLeasesAreOut(t *testing.T) {
 	}
 }
 
-// play changes the rules while several callers ask, and checks what is charged in the end.
+// play changes the rules while several callers send requests, and checks the charges in the end.
 func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	const short = 20 * time.Millisecond
 	rules := c.rules(short)
@@ -83,8 +83,8 @@ func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// askWhileRulesChange has several callers ask while each rule is active for some time, and returns the costs of what
-// was admitted. It ends before a limit is used up.
+// askWhileRulesChange has several callers send requests while each rule is active for some time, and returns the cost
+// of the admitted requests. It ends before a limit is used up.
 func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, each time.Duration) int64 {
 	var served atomic.Int64
 	var ended atomic.Bool
@@ -98,7 +98,7 @@ func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, eac
 				}
 				served.Add(int64(cost))
 				if i%10 == 0 {
-					time.Sleep(2 * time.Millisecond) // or the limit would be used up by few leases
+					time.Sleep(2 * time.Millisecond) // or a few leases would use up the limit
 				}
 			}
 		})

@@ -26,8 +26,8 @@ func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 	return d
 }
 
-// fight has n processes ask for twice the limit, kills one now and then and starts another, and returns the crew. While
-// they ask, it calls meanwhile, if that is not nil.
+// fight has n processes request twice the limit, sometimes kills one and starts another, and returns the crew. In the
+// meantime, it calls meanwhile, unless that is nil.
 func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func(*crew)) *crew {
 	c := &crew{t: t, leaser: l}
 	members := make([]*member, n)
@@ -61,7 +61,7 @@ func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func(*crew)
 const grid = 10_000 // microseconds
 
 // checkBound fails the test if in some span of time t the crew has admitted more than capacity + rate·(t + lease), and
-// what may be admitted as well.
+// the given extra.
 func (c *crew) checkBound(besides int) {
 	c.t.Helper()
 	limit, lease := core.MustParseLimits(c.leaser.Limit)[0], c.leaser.Lease.Microseconds()
@@ -86,7 +86,7 @@ func (c *crew) checkBound(besides int) {
 	}
 }
 
-// TestLeasesOfCrashingProcesses has eight processes at one key for 5 s.
+// TestLeasesOfCrashingProcesses has eight processes request one key for 5 s.
 func TestLeasesOfCrashingProcesses(t *testing.T) {
 	t.Parallel()
 	l := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/s;burst=500", Lease: 100 * time.Millisecond, Demand: 250}
@@ -105,8 +105,8 @@ func TestLeasesOnACluster(t *testing.T) {
 	c.checkBound(0)
 }
 
-// TestLeasesThroughAFailover kills the master: charges that it had not sent to its replica are admitted once more, a
-// capacity at most. Then the replica decides.
+// TestLeasesThroughAFailover kills the master. Requests whose charges it had not sent to its replica are admitted
+// again, at most one capacity. Then the replica decides.
 func TestLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// leaserOf is the environment variable that makes the test binary a leaser: it is one, as JSON.
+// leaserOf is the environment variable that makes the test binary a leaser. Its value is the leaser as JSON.
 const leaserOf = "SPILLGATE_E2E_LEASER"
 
 // A leaser is a process that asks for one key again and again.
@@ -64,7 +64,8 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 // claimAll claims the one key.
 func claimAll() core.Claim { return core.Claim{Rule: "leased", Key: "const:all"} }
 
-// run asks until standard input ends, and writes each turn at once, so that the death of the process loses no more than one.
+// run sends requests until standard input ends, and writes each turn at once, so that at most one turn is lost if the process
+// dies.
 func (l *leaser) run() error {
 	redistest.DropLog()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
@@ -133,10 +134,10 @@ func (c *crew) admittedSince(at time.Time) bool {
 type member struct {
 	cmd  *exec.Cmd
 	in   io.Closer
-	read chan struct{} // closed once all that it has written was read
+	read chan struct{} // closed once all its output has been read
 }
 
-// start starts another process of the crew and waits until it has asked.
+// start starts another process of the crew and waits for its first request.
 func (c *crew) start() *member {
 	c.t.Helper()
 	text, err := json.Marshal(&c.leaser)
@@ -165,7 +166,7 @@ func (c *crew) start() *member {
 	return m
 }
 
-// read reads what m writes.
+// read reads the output of m.
 func (c *crew) read(m *member, out io.Reader, begun chan<- struct{}) {
 	defer close(m.read)
 	for lines := bufio.NewScanner(out); lines.Scan(); {

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A process is one of those that share a limit.
+// A process is one of the processes that share a limit.
 type process struct {
 	t    *testing.T
 	addr string
@@ -41,8 +41,8 @@ func (p process) get(host string) wire.Reply {
 	return wire.Send(p.t, p.http, r)
 }
 
-// TestProcessesShareLimit sends requests to two processes in turn: each counts what the other has admitted, and their
-// headers agree.
+// TestProcessesShareLimit sends requests to two processes in turn. Each counts the requests that the other has
+// admitted, and their headers agree.
 func TestProcessesShareLimit(t *testing.T) {
 	_, both := startTwo(t)
 	for _, f := range apps.Frameworks {
@@ -103,8 +103,8 @@ func TestConcurrentProcessesShareLimit(t *testing.T) {
 	}
 }
 
-// TestResetReachesAllProcesses checks that a key which one process resets is free in all, also when Redis has lost its scripts.
-// A process that has just denied the key may remember that for a second.
+// TestResetReachesAllProcesses checks that a key that one process resets is free in all processes, even if Redis has lost its
+// scripts. A process that has just denied the key may remember the denial for a second.
 func TestResetReachesAllProcesses(t *testing.T) {
 	server, both := startTwo(t)
 	ctx := context.Background()

@@ -17,8 +17,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// sold serves customers, who are the users of requests, who have bought 100 requests a month. POST /grant gives a
-// customer 50 more. The partner has a limit of its own.
+// sold serves customers who have bought 100 requests a month. POST /grant grants a customer 50 more. The partner has
+// its own limit.
 func sold(store core.Store) http.Handler {
 	customer := func(r *http.Request) (string, error) {
 		if name := r.Header.Get("Customer"); name != "" {
@@ -107,8 +107,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	order(120, "partner", 120)
 }
 
-// TestPollsOfUsageAreOneCallEach asks for the usage 1,000 times: each time is one call of Redis for all rules, and
-// nothing changes.
+// TestPollsOfUsageAreOneCallEach asks for the usage 1,000 times. Each poll is one call of Redis for all rules, and
+// changes nothing.
 func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// logins limits failing requests by host, whose name ends in the name of an algorithm.
+// logins limits failing requests by host. The host's name ends with the name of an algorithm.
 var logins = map[string]core.Algorithm{"login-bucket": core.TokenBucket, "login-log": core.SlidingLog}
 
-// failing returns an application in which every request fails, five in 15 minutes.
+// failing returns an application in which every request fails, and which allows five failures in 15 minutes.
 func failing(store core.Store, a core.Algorithm) http.Handler {
 	rule := core.Every(5, 15*time.Minute).Using(a).By(keyOf)
 	rule.Name, rule.OnFailure, rule.CostAfter = "login "+a.String(), core.FailClosed, core.Failures

@@ -22,7 +22,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// waiterOf is the environment variable that makes the test binary a waiter: it has the text of one.
+// waiterOf is the environment variable that makes the test binary a waiter. Its value is the text of the waiter.
 const waiterOf = "SPILLGATE_E2E_WAITER"
 
 // A waiter is a process whose requests wait for their turn.
@@ -46,15 +46,15 @@ func (w waiter) limiter(client redis.UniversalClient) *core.Limiter {
 	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(wire.Timeout)))
 }
 
-// A decided is a request by the clock of the store, in microseconds since the Unix epoch: when it was decided, and when
-// it could go on or, if it was denied, when the same request would be admitted to wait.
+// A decided is a request on the clock of the store, in microseconds since the Unix epoch: the instant of its decision,
+// and the instant at which it went on or, if it was denied, at which the same request would be admitted to wait.
 type decided struct {
 	at, then int64
 	allowed  bool
 }
 
-// runWaiter has many requests wait for their turn at once as soon as a line comes from standard input. It writes a line
-// when it is ready, and one for each request.
+// runWaiter has many requests wait for their turns at once, as soon as it reads a line from standard input. It writes a
+// line when it is ready, and one for each request.
 func runWaiter(text string) error {
 	var w waiter
 	if _, err := fmt.Sscan(text, &w.addr, &w.rate, (*int64)(&w.most)); err != nil {
@@ -146,7 +146,8 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 	return admitted, denied, callsOf(t, client)
 }
 
-// checkTurns checks that requests go one by one at the rate, in the order of their decisions, and each as early as it can.
+// checkTurns checks that requests go on one by one at the rate, in the order of their decisions, and each as early as
+// possible.
 func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
 	for i, d := range admitted {
 		want := d.at
@@ -159,7 +160,8 @@ func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
 	}
 }
 
-// waitRate returns how many requests per second go on when a thousand wait: the environment variable SPILLGATE_WAIT_RATE, or 100.
+// waitRate returns the rate per second at which a thousand waiting requests go on: the environment variable SPILLGATE_WAIT_RATE,
+// or 100.
 func waitRate(t *testing.T) int {
 	text := os.Getenv("SPILLGATE_WAIT_RATE")
 	if text == "" {
@@ -172,8 +174,8 @@ func waitRate(t *testing.T) int {
 	return rate
 }
 
-// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes go one by one, all of them, and have
-// made one call each.
+// TestProcessesWaitInOneOrder checks that all of a thousand requests of ten processes go on, one by one, with one
+// call each.
 func TestProcessesWaitInOneOrder(t *testing.T) {
 	rate := waitRate(t)
 	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)
@@ -184,15 +186,15 @@ func TestProcessesWaitInOneOrder(t *testing.T) {
 	t.Logf("the last of %d requests went %v after the first", len(admitted), time.Duration(admitted[len(admitted)-1].then-admitted[0].then)*time.Microsecond)
 }
 
-// TestProcessesAreDeniedByOneOrder checks what a thousand requests of ten processes get that may wait for one second:
-// only those go on whose turn comes within a second, and all others are denied until the instant at which the next turn
-// comes within a second, before which no other request is admitted.
+// TestProcessesAreDeniedByOneOrder sends a thousand requests from ten processes, which may wait for one second. Only
+// requests whose turn comes within a second go on. All others are denied until the instant at which the next turn is
+// within a second, and no other request is admitted before that.
 func TestProcessesAreDeniedByOneOrder(t *testing.T) {
 	const rate, most = 10, time.Second
 	const period = time.Second / rate
 	admitted, denied, _ := waitAtOnce(t, rate, most)
 	checkTurns(t, admitted, period)
-	opens := make(map[int64]int) // the instants at which a request that came then would be admitted to wait, if it was the first; by its place
+	opens := make(map[int64]int) // by place: the instant at which the first request to arrive would be admitted to wait
 	for i, d := range admitted {
 		if wait := time.Duration(d.then-d.at) * time.Microsecond; wait > most {
 			t.Errorf("request %d waited %v, want at most %v", i, wait, most)

@@ -33,7 +33,7 @@ type mode struct {
 	want   map[string]string // topology -> key
 }
 
-// resolved are the keys if the right prefixes are trusted.
+// resolved are the keys if the correct prefixes are trusted.
 var resolved = map[string]string{
 	"one proxy":                         client4,
 	"two proxies":                       client4,
@@ -44,7 +44,7 @@ var resolved = map[string]string{
 	"past the proxy, on a Unix socket":  "ip:unix",
 }
 
-// nearest are the keys if one hop is counted. That fits one proxy; with two, all clients share a key.
+// nearest are the keys if one hop is counted. That is right for one proxy. With two, all clients share a key.
 var nearest = map[string]string{
 	"one proxy":                        client4,
 	"two proxies":                      edgeOnly,
@@ -95,7 +95,7 @@ func (n *recorder) set(key string) {
 	n.key = key
 }
 
-// take returns the key and forgets it.
+// take returns the key and clears it.
 func (n *recorder) take() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +118,7 @@ func (n *recorder) limiter(t *testing.T, c keyfunc.ClientIP) *core.Limiter {
 }
 
 // TestClientCannotChooseKey sends every attack through every topology to every adapter in every mode that fits. The key must
-// depend only on the address of the client, so the limit of three holds.
+// depend only on the client's address, so exactly three requests are admitted.
 func TestClientCannotChooseKey(t *testing.T) {
 	for _, way := range topologies {
 		t.Run(way.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestClientCannotChooseKey(t *testing.T) {
 	}
 }
 
-// tryAll sends every attack and checks the key each time, and that exactly the first three pass.
+// tryAll sends every attack, and checks each key and that exactly the first three requests are admitted.
 func tryAll(t *testing.T, c *http.Client, keys *recorder, which, want string) {
 	for i, a := range attacks {
 		got := wire.Send(t, c, wire.Request(t, http.MethodGet, "http://example.com/", nil, append([]string{which}, a.fields...)...))

@@ -44,7 +44,7 @@ var serves = map[string]func(r *http.Request) bool{
 	"any encoding": func(r *http.Request) bool { return strings.HasSuffix(r.Header.Get("Authorization"), "YW5uOg==") },
 }
 
-// cutBearer cuts as many bytes as prefix has off the Authorization header, if they begin with the scheme in any case.
+// cutBearer cuts len(prefix) bytes off the Authorization header, if they begin with the scheme in any letter case.
 func cutBearer(r *http.Request, prefix string) (bool, string) {
 	value := r.Header.Get("Authorization")
 	if len(value) < len(prefix) || !strings.EqualFold(value[:len("Bearer")], "Bearer") {
@@ -53,7 +53,7 @@ func cutBearer(r *http.Request, prefix string) (bool, string) {
 	return true, value[len(prefix):]
 }
 
-// evasions are ways to send a credential so that an application may serve it.
+// evasions are ways to send a credential that some applications accept.
 var evasions = [][]string{
 	{"X-Api-Key: s3cret"}, {"X-Api-Key: s3cret", "X-Api-Key: b"}, {"X-Api-Key: b", "X-Api-Key: s3cret"}, {"X-Api-Key: s3cret", "X-Api-Key: s3cret"},
 	{"X-Api-Key: s3cret", "X-Api-Key: "}, {"X-Api-Key: ", "X-Api-Key: s3cret"}, {"x-api-key: s3cret"}, {"X-Api-Key: \u00a0s3cret"}, {"X-Api-Key: s3cret\u2003"},
@@ -66,9 +66,8 @@ var evasions = [][]string{
 	{"Authorization: Basic YW5uOg==", "Authorization: Basic Ym9iOg=="}, {"Authorization: Basic YW5uOg==", "Authorization: Bearer b"},
 }
 
-// TestCredentialCannotBeHidden sends a credential in all ways, each from many addresses. However the application reads
-// it, its owner is served no more often than the limit of the credential admits, although First falls back to the
-// address.
+// TestCredentialCannotBeHidden sends a credential in all these ways, from many addresses. However the application reads
+// it, its owner is served only as often as the credential's limit admits, although First falls back to the address.
 func TestCredentialCannotBeHidden(t *testing.T) {
 	key := keyfunc.First(keyfunc.APIKey("X-Api-Key"), keyfunc.Bearer, keyfunc.BasicUser, keyfunc.Cookie("sid"), keyfunc.RemoteIP)
 	for _, f := range apps.Frameworks {

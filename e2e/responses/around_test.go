@@ -31,9 +31,9 @@ func withoutLimits(resp *http.Response) error {
 	return nil
 }
 
-// TestReverseProxy checks a limiter in front of a proxy whose upstream has limits of its own. A ReverseProxy adds the fields
-// of the upstream to those that are set. So both are shown, ours first, which is the one that clients read; to show one of
-// them, drop the other: by ModifyResponse, or by headers.None.
+// TestReverseProxy checks a limiter in front of a proxy whose upstream has limits of its own. A ReverseProxy adds the
+// upstream's header fields to the existing ones, so the response has both. Ours come first, and clients read these. To send
+// only one, remove the other with ModifyResponse or headers.None.
 func TestReverseProxy(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -71,8 +71,8 @@ func TestReverseProxy(t *testing.T) {
 	}
 }
 
-// TestTimeoutHandler checks an http.TimeoutHandler around the application: a request in time is served as without it,
-// and one that is cut off was charged.
+// TestTimeoutHandler checks an http.TimeoutHandler around the application. It does not affect a request in time, and a
+// request that times out is charged.
 func TestTimeoutHandler(t *testing.T) {
 	cut := make(chan bool, 1)
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func TestTimeoutHandler(t *testing.T) {
 				t.Errorf("%v: status %d, body %q, header %v; want %+v", row.fields, got.StatusCode, got.Body, got.Header, row)
 			}
 			if row.fields != nil {
-				<-cut // it may have got to the limiter only now
+				<-cut // it may have reached the limiter only now
 			}
 		}
 		got := s.Get("/")

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// pipes is a listener whose connections are pipes, so that time in a synctest bubble passes while both ends wait.
+// pipes is a listener whose connections are pipes, so that time passes in a synctest bubble while both ends wait.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -52,8 +52,8 @@ func serveInBubble(t *testing.T, h http.Handler) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestThreeMinutesOfServerSentEvents has a second request ask every 500ms: it is denied until the stream has ended, which
-// takes nine renewals.
+// TestThreeMinutesOfServerSentEvents sends a second request every 500ms. It is denied until the stream has ended, after
+// nine renewals.
 func TestThreeMinutesOfServerSentEvents(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func status(h http.Handler, method, path string) int {
 	return w.Code
 }
 
-// A request to a route with its own limiter, in a limited group, is charged by both limiters.
+// In a limited group, a request to a route with its own limiter is charged by both limiters.
 func TestGroupsAndSingleRoutes(t *testing.T) {
 	plain := func(http.ResponseWriter, *http.Request) {}
 	inGin := func(c *gin.Context) { c.Status(http.StatusOK) }
@@ -49,7 +49,7 @@ func TestGroupsAndSingleRoutes(t *testing.T) {
 	}
 }
 
-// The routers below take net/http middleware. Each admits the same number of requests.
+// These routers accept net/http middleware. Each admits the same number of requests.
 func TestOtherRouters(t *testing.T) {
 	limiter := func() *core.Limiter { return core.Must(core.New([]core.Rule{core.PerHour(3).By(keyfunc.RemoteIP)})) }
 	for name, h := range map[string]http.Handler{

@@ -19,15 +19,15 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// guarded are the paths that the routers below know, each by a pattern of Routes.
+// guarded are the paths that the routers serve, each as a pattern of Routes.
 var guarded = []string{"/login", "/v1/{tenant}/login", "/a/b/{$}"}
 
-// colons turns a pattern into gin's and echo's notation.
+// colons translates a pattern into the notation of gin and echo.
 func colons(pattern string) string {
 	return strings.NewReplacer("{tenant}", ":tenant", "{$}", "").Replace(pattern)
 }
 
-// routers returns routers of all kinds, each of which notes in hit the pattern that it served.
+// routers returns routers of all kinds. Each stores in hit the pattern that it served.
 func routers(hit *string) map[string]http.Handler {
 	served := func(pattern string) http.HandlerFunc {
 		return func(http.ResponseWriter, *http.Request) { *hit = pattern }
@@ -92,7 +92,7 @@ func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 	return names
 }
 
-// However a path is written, no router serves it with a handler whose pattern Rule.Routes would not match.
+// However a path is written, if a router serves it with a handler, Rule.Routes matches the handler's pattern.
 func TestRoutesMatchWhatRoutersServe(t *testing.T) {
 	rules := make([]core.Rule, len(guarded))
 	for i, p := range guarded {

@@ -22,7 +22,7 @@ var program = rulefile.Funcs{
 	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, CostsAfter: rulecases.CostsAfter, Matches: rulecases.Matches,
 }
 
-// compiledSchema is what Schema returns, compiled by a library that knows JSON Schema.
+// compiledSchema returns Schema, compiled by a JSON Schema library.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema()))
@@ -40,7 +40,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// valid reports whether the schema takes a file.
+// valid reports whether the schema accepts a file.
 func valid(t *testing.T, s *jsonschema.Schema, src string) (error, bool) {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(src))
@@ -79,7 +79,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	}
 }
 
-// onlyParse matches the mistakes that only the parser finds.
+// onlyParse matches mistakes that only the parser finds.
 var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|cost_after) |supplies no function|not a key function|` +
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|max wait |option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|one document|Schema|no anchor|tags such`)

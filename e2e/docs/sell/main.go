@@ -62,9 +62,9 @@ func main() {
 			return limitsOf(name)
 		},
 		Override: func(key string) []core.Limit { return partners[key] },
-	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second))) // without an answer of Redis, this process counts the request by itself
+	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second))) // without a reply from Redis, this process counts the request itself
 
-	// support gives a customer n more requests, or takes some away. Protect it by the authentication of your staff.
+	// support grants a customer n requests, or takes some away. Protect it by the authentication of your staff.
 	support := func(w http.ResponseWriter, r *http.Request) {
 		name := r.FormValue("customer")
 		n, _ := strconv.Atoi(r.FormValue("n"))
@@ -85,7 +85,7 @@ func main() {
 	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8080"), mux))
 }
 
-// account is the page that customers see: what is left of each limit, and when it starts over.
+// account is the customers' page: it shows what is left of each limit, and when it starts over.
 const account = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Your plan</title><meta name="viewport" content="width=device-width">
 <h1>Your plan</h1>

@@ -100,7 +100,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	grant(1, "ann", 0, http.StatusBadRequest)
 	grant(1, "ann", 5, http.StatusOK)
 	page(`5 requests left`, `this month: 12 of 25 used, starts over on`, `this day: 12 of 17 used, starts over on`)
-	time.Sleep(1100 * time.Millisecond) // for so long a denial may be cached
+	time.Sleep(1100 * time.Millisecond) // a denial may be cached for this long
 	use("ann", 7, 5)
 	page(`0 requests left`, `this month: 17 of 25 used, starts over on`, `this day: 17 of 17 used, starts over on`)
 	if resp := call(0, "nobody", "/usage"); resp.StatusCode != http.StatusUnauthorized {

@@ -52,7 +52,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestGRPC is TestPrograms for calls.
+// TestGRPC does the same for gRPC calls.
 func TestGRPC(t *testing.T) {
 	addr := redistest.FreeAddr(t)
 	start(t, "grpc", t.TempDir(), addr, "127.0.0.1:8080", addr)
@@ -74,7 +74,7 @@ func TestGRPC(t *testing.T) {
 	t.Log("no call was denied: the machine is too busy")
 }
 
-// TestMCP calls a tool of the program for servers of MCP: 10 times, with the token that it accepts.
+// TestMCP calls a tool of the program for MCP 10 times, with the token that the program accepts.
 func TestMCP(t *testing.T) {
 	addr := redistest.FreeAddr(t)
 	start(t, "mcp", t.TempDir(), addr, "127.0.0.1:8080", addr)

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// The program with Redis, a login, tiers, the page and a rules file that changes.
+// The program has Redis, a login, tiers, the page and a rules file that changes.
 func TestTogether(t *testing.T) {
 	rules, err := os.ReadFile("together/spillgate.yaml")
 	if err != nil {
@@ -26,7 +26,7 @@ func TestTogether(t *testing.T) {
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr)
 
-	// On a busy machine Redis may be late. Then a failure may not be counted, and a request that got 503 may be held
+	// On a busy machine, Redis may be late. Then a failure may not be counted, and a request that got a 503 may be held
 	// for a minute.
 	late := 0
 	for range 20 {
@@ -62,7 +62,8 @@ func TestTogether(t *testing.T) {
 	redistest.Wait(t, "the new rules are active", func() bool { return limit("some key") == "2000" })
 }
 
-// login returns the status of a request that Redis has decided, and how many came before it that it has not.
+// login returns the status of a request that Redis has decided, and the number of earlier requests that it has not
+// decided.
 func login(t *testing.T, addr, password string) (code, late int) {
 	t.Helper()
 	late = -1
@@ -87,7 +88,7 @@ func send(t *testing.T, r *http.Request) *http.Response {
 	return resp
 }
 
-// A login in flight when the program is stopped is answered, and settled as no failure.
+// A login in flight while the program stops gets its response, and is not settled as a failure.
 func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
 	rules, err := os.ReadFile("together/spillgate.yaml")
 	if err != nil {

@@ -82,7 +82,7 @@ func (w *walk) commands(block string) {
 	}
 }
 
-// wantOutput expects each line of a block in what the last commands printed.
+// wantOutput checks that the last commands printed each line of a block.
 func (w *walk) wantOutput(block string) {
 	w.t.Helper()
 	for line := range strings.Lines(block) {
@@ -92,7 +92,7 @@ func (w *walk) wantOutput(block string) {
 	}
 }
 
-// rules expects a file to be what was suggested, the first time, and else saves it.
+// rules saves a file of rules. The first time, it checks that the file is the suggested one.
 func (w *walk) rules(block string) {
 	w.t.Helper()
 	if w.yaml++; w.yaml == 1 {
@@ -107,7 +107,7 @@ func (w *walk) rules(block string) {
 	}
 }
 
-// program expects the program of the page to be main.go.
+// program checks that the program of the page is main.go.
 func (w *walk) program(block string) {
 	w.t.Helper()
 	text, err := os.ReadFile("main.go")
@@ -158,7 +158,7 @@ func (w *walk) serve() {
 	redistest.Wait(w.t, "the page to count what would be denied", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
 }
 
-// data returns what the page shows.
+// data returns the page's data.
 func (w *walk) data() string {
 	resp, err := http.Get("http://" + w.page + "/events")
 	if err != nil {

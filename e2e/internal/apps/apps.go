@@ -36,7 +36,7 @@ type Framework struct {
 	Build func(App) http.Handler
 }
 
-// Frameworks are the five adapters, each mounted as its documentation shows first.
+// Frameworks are the five adapters, each mounted in the way that its documentation shows first.
 var Frameworks = []Framework{
 	{"stdlib", stdlibAround},
 	{"chi", chiUse},

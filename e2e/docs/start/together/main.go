@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 	}()
 
 	admin := http.NewServeMux()
-	admin.Handle("/limits/", dashboard.New(counts)) // has no authentication: serve it where only you can reach it
+	admin.Handle("/limits/", dashboard.New(counts)) // the page has no authentication: serve it where only you can reach it
 	page := &http.Server{Addr: "127.0.0.1:9090", Handler: admin}
 	app := &http.Server{Addr: "127.0.0.1:8080", Handler: stdlib.New(limiter)(handler())}
 	return serve(ctx, app, page)
