@@ -73,7 +73,7 @@ func TestResources(t *testing.T) {
 		{"another resource that was seen", []string{"GET /search/code", "GET /repos/a"}, "GET /search/issues", true},
 		{"another method that was seen", []string{"POST /repos", "GET /repos/a"}, "POST /repos/x", false},
 		{"another segment that was seen", []string{"GET /meta", "GET /repos/a"}, "GET /meta", false},
-		{"one that was not seen is tried", []string{"GET /repos/a"}, "GET /search/code", false},
+		{"an unseen segment is tried", []string{"GET /repos/a"}, "GET /search/code", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestOneLimitForManyPaths(t *testing.T) {
 			get(t, c, fmt.Sprintf("/owner%d/repo", i))
 		}
 		if limited[true] > 1 || limited[false] != 50 {
-			t.Errorf("%d denied, %d served, want 50 served and one denied, which teaches", limited[true], limited[false])
+			t.Errorf("%d denied, %d served, want 50 served and one denied, which reveals the limit", limited[true], limited[false])
 		}
 	})
 }

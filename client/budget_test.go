@@ -18,7 +18,7 @@ func TestNewCallsDoNotOvertakeWaitingCalls(t *testing.T) {
 	second := &call{route: rt, ticket: 2, limit: at(100)}
 	b.close(at(0), 10*time.Second, 200, 1)
 	if in, _ := a.admit(first, at(0)); in != b {
-		t.Fatal("a closed budget lets a call go")
+		t.Fatal("a closed budget lets a call through")
 	}
 	b.add(first)
 	if in, _ := a.admit(second, at(20)); in != b || b.out != 0 {
@@ -165,7 +165,7 @@ func TestConcurrentDenialsCountOnce(t *testing.T) {
 	}
 	b.open(&call{sent: 60})
 	if b.denials != 1 || !b.trying {
-		t.Error("the answer to a request from before opens the budget")
+		t.Error("the response to an earlier request opens the budget")
 	}
 }
 

@@ -69,7 +69,7 @@ var announcements = []announcement{
 	{"IETF, the older three fields", 200, func(now, at time.Time) []string {
 		return []string{"RateLimit-Limit", "60, 60;w=60", "RateLimit-Remaining", "0", "RateLimit-Reset", seconds(at.Sub(now))}
 	}},
-	{"both families at odds: the later", 200, func(now, at time.Time) []string {
+	{"both families, contradicting: the later instant", 200, func(now, at time.Time) []string {
 		return append(gitHub("60", "0", epoch(now.Add(time.Second)), ""), "RateLimit", `"a";r=0;t=`+seconds(at.Sub(now)))
 	}},
 	{"503", 503, func(now, at time.Time) []string { return []string{"Retry-After", seconds(at.Sub(now))} }},

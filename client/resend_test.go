@@ -47,13 +47,13 @@ func TestDenialsThatAreRetried(t *testing.T) {
 		{"POST without a body", "POST", nil, response{429, retry}, true},
 		{"POST with http.NoBody", "POST", http.NoBody, response{429, retry}, true},
 		{"POST with GetBody", "POST", upTo("cargo"), response{429, retry}, true},
-		{"POST with a body that cannot be had again", "POST", io.MultiReader(upTo("cargo")), response{429, retry}, false},
-		{"GET with a body that cannot be had again", "GET", io.MultiReader(upTo("cargo")), response{429, retry}, false},
-		{"429 that says nothing", "PATCH", upTo("cargo"), response{429, nil}, true},
+		{"POST with a body that cannot be read again", "POST", io.MultiReader(upTo("cargo")), response{429, retry}, false},
+		{"GET with a body that cannot be read again", "GET", io.MultiReader(upTo("cargo")), response{429, retry}, false},
+		{"429 without a wait", "PATCH", upTo("cargo"), response{429, nil}, true},
 		{"403 with Retry-After", "POST", upTo("cargo"), response{403, retry}, true},
 		{"403 with Remaining 0", "POST", upTo("cargo"), response{403, gitHub("60", "0", "2", "core")}, true},
 		{"403 with Remaining", "POST", upTo("cargo"), response{403, gitHub("60", "1", "2", "core")}, false},
-		{"403 that says nothing", "GET", nil, response{403, nil}, false},
+		{"403 without a wait", "GET", nil, response{403, nil}, false},
 		{"503 with Retry-After, GET", "GET", nil, response{503, retry}, true},
 		{"503 with Retry-After, PUT", "PUT", upTo("cargo"), response{503, retry}, true},
 		{"503 with Retry-After, HEAD", "HEAD", nil, response{503, retry}, true},
@@ -62,7 +62,7 @@ func TestDenialsThatAreRetried(t *testing.T) {
 		{"503 with Retry-After, TRACE", "TRACE", nil, response{503, retry}, true},
 		{"503 with Retry-After, POST", "POST", upTo("cargo"), response{503, retry}, false},
 		{"503 with Retry-After, PATCH", "PATCH", upTo("cargo"), response{503, retry}, false},
-		{"503 that says nothing", "GET", nil, response{503, nil}, false},
+		{"503 without a wait", "GET", nil, response{503, nil}, false},
 		{"500 with Retry-After", "GET", nil, response{500, retry}, false},
 		{"502", "GET", nil, response{502, nil}, false},
 		{"413 with Retry-After", "GET", nil, response{413, retry}, false},
@@ -117,7 +117,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, and no others.
+// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, an obfuscated port with another character.
 func TestA503PausesTheKey(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestRetryAfterInThePast(t *testing.T) {
 		{"a date that is past", 429, []string{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}},
 		{"garbage", 429, []string{"Retry-After", "soon", "X-RateLimit-Remaining", "NaN", "RateLimit", `"a;r=0`}},
 		{"a Reset that is past", 403, gitHub("60", "0", "946684000", "core")},
-		{"a broken promise", 429, []string{"Retry-After", "1"}},
+		{"a wait after which the request is denied again", 429, []string{"Retry-After", "1"}},
 		{"503", 503, []string{"Retry-After", "0"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestRareHeaderValues(t *testing.T) {
 		{"no bytes are left", []response{ietf(`"a";q=9000;w=60;qu="content-bytes"`, `"a";r=0;t=30`)}, 1, 30 * time.Second, 33 * time.Second},
 		{"requests are", []response{ietf(`"a";q=9000;w=60;qu="requests"`, `"a";r=3;t=1`)}, 4, 0, 2 * time.Millisecond},
 		{"what runs at once is not awaited", []response{ietf(`"a";q=1;qu="concurrent-requests"`, `"a";r=0`)}, 5, 0, 0},
-		{"no fields any more: no limit", []response{{200, gitHub("9", "0", "5", "")}, {200, nil}}, 20, 0, 0},
+		{"no more fields: no limit", []response{{200, gitHub("9", "0", "5", "")}, {200, nil}}, 20, 0, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

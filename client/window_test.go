@@ -30,7 +30,7 @@ func TestWindowOrBucket(t *testing.T) {
 		want kind
 		seen []sighting
 	}{
-		{"one response says nothing", unknown, []sighting{{1, 2, 1000, 99, 1060}}},
+		{"one response does not tell", unknown, []sighting{{1, 2, 1000, 99, 1060}}},
 		{"Reset stays while Remaining falls", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}}},
 		{"the second was sent before the first response", fixed, []sighting{{1, 3, 1000, 99, 1060}, {2, 4, 1001, 98, 1060}}},
 		{"it stays within rounding", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1061}}},
@@ -39,7 +39,7 @@ func TestWindowOrBucket(t *testing.T) {
 		{"a bucket has not moved far enough yet", unknown, []sighting{{1, 2, 1000, 6, 1057}, {3, 4, 1000, 5, 1057}, {5, 6, 1000, 4, 1058}}},
 		{"a late response of the window before", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {6, 7, 1061, 99, 1120}, {5, 8, 1058, 90, 1060}}},
 		{"the next window begins within the last second", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {5, 6, 1059, 99, 1120}}},
-		{"what has moved once is moving", moving, []sighting{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
+		{"a Reset that moved once stays moving", moving, []sighting{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
 	} {
 		if w := learned(row.seen...); w.kind != row.want {
 			t.Errorf("%s: kind %d, want %d", row.name, w.kind, row.want)

@@ -97,7 +97,7 @@ func TestRemoteIP(t *testing.T) {
 	}
 }
 
-// RewrittenIP differs from RemoteIP only in that it takes an address without a port.
+// RewrittenIP differs from RemoteIP only in accepting an address without a port.
 func TestRewrittenIP(t *testing.T) {
 	for _, row := range []struct{ remote, want string }{
 		{"203.0.113.9", "ip:203.0.113.9"},
@@ -117,7 +117,7 @@ func TestRewrittenIP(t *testing.T) {
 	}
 }
 
-// The error must say what to do, as the mistake is in the application.
+// The error must say what to do, because the mistake is in the application.
 func TestRewrittenAddressErrorSaysWhatToDo(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, ClientIP{}.Key} {
 		_, err := fn(request("203.0.113.9"))

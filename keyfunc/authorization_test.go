@@ -14,8 +14,9 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// Each row is one Authorization line, or several separated by a newline. A want of "" means that there is no key of this
-// scheme, so that First goes on; "bad" that there is one that an application might serve, and First must not go on.
+// Each row is one Authorization line, or several separated by newlines. A want of "" means that there is no key of this
+// scheme, so that First continues. "bad" means that an application might accept the credential, so First must not
+// continue.
 func TestAuthorization(t *testing.T) {
 	token := "bearer:" + sha("t0k.en==")
 	for _, row := range []struct {
@@ -95,7 +96,7 @@ func TestAuthorization(t *testing.T) {
 	checkKey(t, BasicUser, request(""), "error")
 }
 
-// TestBasicUserFoldsSpellings checks that the spellings of one name have one key, and that different names have different ones.
+// TestBasicUserFoldsSpellings checks that all spellings of a name have one key, and that different names have different keys.
 func TestBasicUserFoldsSpellings(t *testing.T) {
 	for want, spellings := range map[string][]string{
 		"basic:ann": {
@@ -129,7 +130,7 @@ func TestBasicUserFoldsSpellings(t *testing.T) {
 	}
 }
 
-// TestSpellingsShareALimit checks that a limit of guesses for a name holds, however the name is spelt.
+// TestSpellingsShareALimit checks that a limit of guesses for a name applies to all spellings of the name.
 func TestSpellingsShareALimit(t *testing.T) {
 	limiter := core.Must(core.New([]core.Rule{core.PerHour(5).By(BasicUser)}))
 	allowed := 0

@@ -33,10 +33,10 @@ func TestJoin(t *testing.T) {
 }
 
 func fails(err error) core.KeyFunc {
-	return func(*http.Request) (string, error) { return "", fmt.Errorf("a func of one's own: %w", err) }
+	return func(*http.Request) (string, error) { return "", fmt.Errorf("a custom func: %w", err) }
 }
 
-// Changes to the list after construction have no effect, and no func is called after an error other than ErrNoKey.
+// Changing the list after construction has no effect, and no func is called after an error other than ErrNoKey.
 func TestJoinAndFirstStopAtError(t *testing.T) {
 	broken := errors.New("directory is down")
 	fns := []core.KeyFunc{func(*http.Request) (string, error) { return "half a key", broken }, panics}
@@ -60,7 +60,7 @@ func TestFirst(t *testing.T) {
 	}{
 		{"the first that finds one", First(Header("A"), Header("B"), panics), "header:b:2"},
 		{"no further than the first", First(Header("B"), panics), "header:b:2"},
-		{"an empty key is none", First(empty, Header("B")), "header:b:2"},
+		{"an empty key counts as missing", First(empty, Header("B")), "header:b:2"},
 		{"none", First(Header("A"), Bearer, BasicUser, Cookie("x"), Header("C")), "error"},
 		{"only an empty key", First(empty), "error"},
 		{"a bad key is not passed over", First(fails(core.ErrBadKey), panics), "bad"},
@@ -74,7 +74,7 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// A func of one's own may wrap two errors. ErrNoKey must not hide the worse one.
+// A custom func may wrap two errors. ErrNoKey must not hide the more serious one.
 func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 	for _, worse := range []error{core.ErrBadKey, core.ErrInvalid} {
 		fn := First(fails(errors.Join(core.ErrNoKey, worse)), panics)
@@ -84,7 +84,7 @@ func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 	}
 }
 
-// A key func that returns an empty key is reported with one text, whether a rule has it alone or combined.
+// The error about an empty key has the same text whether the key func stands alone or is combined.
 func TestEmptyKeyHasOneErrorText(t *testing.T) {
 	empty := func(*http.Request) (string, error) { return "", nil }
 	for why, key := range map[string]core.KeyFunc{"alone": empty, "First": First(empty), "Join": Join(empty, empty), "Hash": Hash([]byte("0123456789abcdef"), empty)} {

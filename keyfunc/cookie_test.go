@@ -45,7 +45,8 @@ func TestCookie(t *testing.T) {
 	checkKey(t, Cookie("sid"), request(""), "error")
 }
 
-// FuzzCookie asserts that each cookie net/http serves is keyed by its value or rejected, and never counts as missing.
+// FuzzCookie checks that each cookie that net/http finds is keyed by its value or rejected, and never counts as
+// missing.
 func FuzzCookie(f *testing.F) {
 	for _, s := range []string{"sid=a", "sid=a; sid=b", `sid="a"`, "sid =a", "\vsid=a", "a;sid;sid=", ";;=;sid=\x00"} {
 		f.Add(s)

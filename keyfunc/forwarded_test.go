@@ -14,16 +14,16 @@ func TestForwarded(t *testing.T) {
 		{"a token", "for=198.51.100.7", "ip:198.51.100.7"},
 		{"a quoted string", `for="198.51.100.7"`, "ip:198.51.100.7"},
 		{"a port needs quotes", `for="198.51.100.7:80"`, "ip:198.51.100.7"},
-		{"as its colon is no token", "for=198.51.100.7:80", stop},
-		{"so do brackets", "for=[2001:db8::1]", stop},
+		{"the colon of a port is not a token", "for=198.51.100.7:80", stop},
+		{"brackets need quotes", "for=[2001:db8::1]", stop},
 		{"IPv6", `for="[2001:db8::1]"`, "ip:2001:db8::/64"},
 		{"IPv6 needs brackets", `for="2001:db8::1"`, stop},
-		{"mapped IPv6 too", `for="::ffff:198.51.100.7"`, stop},
+		{"mapped IPv6 needs brackets", `for="::ffff:198.51.100.7"`, stop},
 		{"mapped", `for="[::ffff:c633:6407]"`, "ip:198.51.100.7"},
 		{"an obfuscated port", `for="198.51.100.7:_x"`, "ip:198.51.100.7"},
 		{"an obfuscated port with every letter", `for="[2001:db8::1]:_Az0._-"`, "ip:2001:db8::/64"},
 		{"an obfuscated port has a letter", `for="198.51.100.7:_"`, stop},
-		{"and no others", `for="198.51.100.7:_a/b"`, stop},
+		{"an obfuscated port with another character", `for="198.51.100.7:_a/b"`, stop},
 		{"a port too large", `for="198.51.100.7:65536"`, stop},
 		{"case", "FoR=198.51.100.7;PROTO=https", "ip:198.51.100.7"},
 		{"any order", `by=10.0.0.1;for=198.51.100.7;host="a,b"`, "ip:198.51.100.7"},
@@ -95,7 +95,7 @@ func TestForwardedLines(t *testing.T) {
 	}
 }
 
-// TestForwardedWork would take hours if finding a quote or its backslashes again and again made the work quadratic.
+// TestForwardedWork would take hours if the parser searched for quotes or backslashes repeatedly, in quadratic time.
 func TestForwardedWork(t *testing.T) {
 	behind := ClientIP{Trusted: prefixes("10.0.0.0/8"), Header: "Forwarded"}
 	for _, unit := range []string{`"`, `\`, `\"`, `""`, `,`, `;`, `a="",`, `a="\"";`} {

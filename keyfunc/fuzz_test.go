@@ -12,8 +12,8 @@ import (
 
 var fuzzProxies = prefixes("10.0.0.0/8", "2001:db8:ffff::/48")
 
-// checkForm asserts that key has one of the forms of ClientIP: apart from fixed words it is an address or a prefix in
-// canonical form. Nothing from a header but the zone of a link-local address may be in it unchanged.
+// checkForm checks that key has one of the forms of ClientIP: apart from fixed words, it is an address or a prefix in
+// canonical form. The only text that it may copy from a header is the zone of a link-local address.
 func checkForm(t *testing.T, key string) {
 	t.Helper()
 	text, ok := strings.CutPrefix(key, "ip:")
@@ -36,7 +36,7 @@ func checkForm(t *testing.T, key string) {
 	}
 }
 
-// keyOf returns the key of a request from remote, and asserts that it has a valid form.
+// keyOf returns the key of a request from remote, and checks its form.
 func keyOf(t *testing.T, c ClientIP, remote, header string, lines ...string) string {
 	t.Helper()
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{header: lines}}
@@ -97,7 +97,7 @@ func FuzzForwarded(f *testing.F) {
 		}
 		for _, wrote := range []string{"for=unknown", "proto=https", `for=198.51.100.7"`, "for=198.51.100.7;for=198.51.100.8"} {
 			if strings.Contains(wrote, `"`) && strings.Contains(sent, `"`) {
-				continue // an open quote of the proxy may close one that the client has opened
+				continue // an open quote of the proxy may close a quote of the client
 			}
 			if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", "+wrote); got != "ip:unresolved:10.0.0.1" {
 				t.Fatalf("%q before %q: got %q", sent, wrote, got)

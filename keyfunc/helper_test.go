@@ -28,7 +28,7 @@ func prefixes(texts ...string) (ps []netip.Prefix) {
 // failures are the words that tables use for an error.
 var failures = map[string]error{"error": core.ErrNoKey, "bad": core.ErrBadKey, "invalid": core.ErrInvalid}
 
-// checkKey asserts that fn finds want in r, or fails with exactly the error that want names.
+// checkKey checks that fn finds want in r, or fails with exactly the error that want names.
 func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 	t.Helper()
 	got, err := fn(r)
@@ -45,7 +45,7 @@ func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 	}
 }
 
-// checkClientIP asserts the same of both ways to use c.
+// checkClientIP does the same for both ways to use c.
 func checkClientIP(t *testing.T, c ClientIP, r *http.Request, want string) {
 	t.Helper()
 	checkKey(t, c.Key, r, want)

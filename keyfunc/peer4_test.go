@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// checkPeer4 asserts that peer4 agrees with the parser on IPv4 addresses with a port, and returns "" for all else.
+// checkPeer4 checks that peer4 agrees with the parser on IPv4 addresses with a port, and returns "" for everything
+// else.
 func checkPeer4(t *testing.T, remote string) {
 	t.Helper()
 	want := ""
-	if a, ok := parseHost(remote); ok && a.ip.Is4() && strings.Count(remote, ":") == 1 { // more are a mapped address
+	if a, ok := parseHost(remote); ok && a.ip.Is4() && strings.Count(remote, ":") == 1 { // a mapped address has more
 		want = a.key("ip:", prefixBits)
 	}
 	if got := peer4(remote); got != want {
@@ -32,7 +33,7 @@ func TestPeer4(t *testing.T) {
 	}
 }
 
-// garbled4 returns an IPv4 address with a port, one byte of which was replaced.
+// garbled4 returns an IPv4 address with a port in which one byte is replaced.
 func garbled4() string {
 	var b []byte
 	for i := range 4 {

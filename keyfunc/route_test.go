@@ -27,7 +27,7 @@ func TestPattern(t *testing.T) {
 		{"a path", "/users/{id}", "route:/users/{id}"},
 		{"a method", "GET /users/{id}", "route:/users/{id}"},
 		{"another method", "HEAD /users/{id}", "route:/users/{id}"},
-		{"a method of one's own", "PURGE /users/{id}", "route:/users/{id}"},
+		{"a custom method", "PURGE /users/{id}", "route:/users/{id}"},
 		{"much space", "GET \t /users/{id}", "route:/users/{id}"},
 		{"a host", "example.com/users/{id}", "route:example.com/users/{id}"},
 		{"a method and a host", "GET example.com/{x...}", "route:example.com/{x...}"},
@@ -45,7 +45,8 @@ type found string
 
 func (p found) RoutePattern(*http.Request) (string, error) { return string(p), nil }
 
-// TestPatternWithoutRoute checks that a request that matches no route differs from one whose route cannot be known.
+// TestPatternWithoutRoute checks that a request that matches no route has another result than one whose route is
+// unknown.
 func TestPatternWithoutRoute(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("GET", "/nowhere", nil)

@@ -71,7 +71,7 @@ func TestClientIPAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-// A zone would restrict a prefix to one link. netip.Prefix cannot have one, so none is dropped here.
+// A zone would restrict a prefix to one link. netip.Prefix has no zones, so no zone is lost.
 func TestPrefixHasNoZone(t *testing.T) {
 	if p, err := netip.ParsePrefix("fe80::%eth0/64"); err == nil {
 		t.Errorf("got %v", p)

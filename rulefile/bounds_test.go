@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// Files that would exhaust the stack or the memory of a parser without bounds, or keep it busy for minutes.
+// Without bounds, these files would exhaust the parser's stack or memory, or keep it busy for minutes.
 func TestFilesAreBounded(t *testing.T) {
 	testpass.Thorough(t)
 	bomb := "x-0: &a0 [1/s, 1/m]\n"
@@ -52,7 +52,7 @@ func deep(n int) string {
 	return b.String()
 }
 
-// repeated returns a file of about n bytes: unit again and again, with its number in place of %d, between begin and end.
+// repeated returns a file of about n bytes: copies of unit, with their numbers in place of %d, between begin and end.
 func repeated(n int, begin, unit, end string) string {
 	var b strings.Builder
 	b.WriteString(begin)
@@ -62,8 +62,8 @@ func repeated(n int, begin, unit, end string) string {
 	return b.String() + end
 }
 
-// worstFiles made the scanner, the parser or the reader work for a time that grows with the square of the size. want is
-// what the file is rejected for, or part of the last mistake; empty if the file is good.
+// worstFiles once took the scanner, the parser or the reader quadratic time. want is why the file is rejected, or part
+// of the last mistake, or empty if the file is good.
 var worstFiles = []struct {
 	why  string
 	src  func() string
@@ -160,8 +160,8 @@ var worstFiles = []struct {
 	}, "number is too long"},
 }
 
-// TestReadingIsLinear checks that files of up to 1 MB are read or rejected with the memory that reading is allowed, and
-// with a short text. It measures no time: before, these files took from seconds to hours.
+// TestReadingIsLinear checks that files of up to 1 MB are read or rejected within the bound on memory, with a short
+// error. It does not measure time: unbounded, these files take from seconds to hours.
 func TestReadingIsLinear(t *testing.T) {
 	testpass.Thorough(t)
 	for _, tt := range worstFiles {
@@ -185,7 +185,7 @@ func TestReadingIsLinear(t *testing.T) {
 	}
 }
 
-// TestBoundsLeaveRoom checks that files with much of what is bounded are read.
+// TestBoundsLeaveRoom checks that files close to the bounds are read.
 func TestBoundsLeaveRoom(t *testing.T) {
 	for why, src := range map[string]string{
 		"blank lines":           "x-a: |\n  text\n\n" + strings.Repeat("\n", 200) + strings.Repeat("# a > b\n\n\n", 10_000) + "rules: [{key: ip, limits: 1/s}]\n",
@@ -203,13 +203,14 @@ func TestBoundsLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestFirstMistakesAreReported checks that the first 100 mistakes are reported, in order, and how many more there are.
+// TestFirstMistakesAreReported checks that the first 100 mistakes are reported in order, with the number of further
+// ones.
 func TestFirstMistakesAreReported(t *testing.T) {
 	for n, want := range map[int]string{99: "", 100: "", 101: "there is 1 more mistake", 102: "there are 2 more mistakes", 5000: "there are 4900 more mistakes"} {
 		var b strings.Builder
 		b.WriteString("rules:\n")
 		for i := range n - 1 {
-			fmt.Fprintf(&b, "- {name: a%d, match: /, key: ip, limits: 1/s, lease: 9m}\n", i) // is found last
+			fmt.Fprintf(&b, "- {name: a%d, match: /, key: ip, limits: 1/s, lease: 9m}\n", i) // this mistake is found last
 		}
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
@@ -228,7 +229,7 @@ func TestFirstMistakesAreReported(t *testing.T) {
 	}
 }
 
-// TestSourceOfAMistake checks the line and the caret where the line is long.
+// TestSourceOfAMistake checks the quoted line and its caret for long lines.
 func TestSourceOfAMistake(t *testing.T) {
 	for _, column := range []int{1, 139, 140, 141, 142, 500, 999, 1000, 1001, 5000} {
 		m := rulefile.Mistake{File: "f", Line: 1, Column: column, Text: "t", Source: strings.Repeat("é\xff", 499) + "\tz"}

@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The keys are written as overrides have them.
+// Explain writes keys as overrides do.
 func TestExplainShowsKey(t *testing.T) {
 	const proxies = "proxies: {trusted: [10.0.0.0/8]}\nfuncs: [user]\n"
 	tests := []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// TestOnlyRegularFilesAreRead checks that a named pipe, a socket, a device and a directory are errors at once, also
+// TestOnlyRegularFilesAreRead checks that loading a named pipe, a socket, a device or a directory fails at once, also
 // behind a link.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
@@ -46,7 +46,8 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestWatchDoesNotWaitForAPipe checks that the rules stay while a named pipe is in place of the file, and change after it.
+// TestWatchDoesNotWaitForAPipe checks that the rules stay the same while a named pipe replaces the file, and change
+// afterwards.
 func TestWatchDoesNotWaitForAPipe(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.do(os.Remove(w.path))

@@ -66,7 +66,7 @@ func TestPrefixSearchEqualsLinearSearch(t *testing.T) {
 	}
 }
 
-// randomAddress returns an address of which many have the same beginning.
+// randomAddress returns random addresses, many of which have the same prefix.
 func randomAddress(r *rand.Rand) netip.Addr {
 	if r.IntN(2) == 0 {
 		return netip.AddrFrom4([4]byte{byte(r.IntN(2) * 255), byte(r.IntN(3)), byte(r.IntN(256)), byte(r.IntN(256))})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// manyUsers is a file in which 10,000 users have a limit of their own.
+// manyUsers is a file in which 10,000 users have their own limits.
 func manyUsers(n int) string {
 	var b strings.Builder
 	b.WriteString("funcs: [user]\nrules:\n  - name: api\n    key: user\n    limits: 5/h\n    overrides:\n")

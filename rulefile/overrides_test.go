@@ -88,7 +88,7 @@ func TestMistakesInOverrides(t *testing.T) {
 	}
 }
 
-// manyOverrides returns a file with n overrides, the last of which is in line n + 6.
+// manyOverrides returns a file with n overrides. The last one is in line n + 6.
 func manyOverrides(n int) string {
 	var b strings.Builder
 	b.WriteString("funcs: [user]\nrules:\n  - name: plan\n    key: first(user, ip)\n    limits: 100/m\n    overrides: # of partners\n")
@@ -129,7 +129,7 @@ func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
 	}
 }
 
-// What is cut must mean what YAML means.
+// Overrides that are cut out of the file must equal what the YAML parser reads.
 func TestCutOverridesEqualParsedOverrides(t *testing.T) {
 	entries := []string{
 		`"user:%d": 5/s`, `"user:%d":   5/s, 6/m   # text`, `user:x%d: 5/s;burst=3`, `a%d: 7/month;tz=Europe/Berlin;from=3`, `"ü:%d": 1/s`, `"a#b%d": 1/s`,
@@ -239,7 +239,8 @@ func TestMistakesInSkip(t *testing.T) {
 	}
 }
 
-// BenchmarkOverrideOf100000 looks keys up in turn, so that most of what it reads is not in the CPU's caches.
+// BenchmarkOverrideOf100000 looks up different keys in turn, so that most of the memory that it reads is not in the
+// CPU's caches.
 func BenchmarkOverrideOf100000(b *testing.B) {
 	file, err := Check("f", []byte(manyOverrides(100_000)))
 	if err != nil {

@@ -54,14 +54,14 @@ func ExampleLoad() {
 	// Output: true
 }
 
-// Check is for tools and tests without the functions of the program: names under funcs stand for them.
+// Check is for tools and tests that lack the program's functions. Names under funcs stand for them.
 func ExampleCheck() {
 	file, err := rulefile.Check("spillgate.yaml", []byte(rules))
 	fmt.Println(len(file.Rules), err)
 	// Output: 2 <nil>
 }
 
-// Offline is for tools that decide requests of the past.
+// Offline is for tools that decide past requests.
 func ExampleOffline() {
 	file, err := rulefile.Offline("spillgate.yaml", []byte(rules))
 	fmt.Println(len(file.Rules), err)

@@ -123,7 +123,7 @@ func TestHashIsOfTheContents(t *testing.T) {
 	}
 }
 
-// Editors on Windows write a byte order mark, and PowerShell redirects to UTF-16.
+// Editors on Windows write a byte order mark, and PowerShell redirects output as UTF-16.
 func TestFilesFromWindows(t *testing.T) {
 	for _, src := range []string{whole, "# rules\n" + whole, "---\n" + whole, strings.ReplaceAll(whole, "\n", "\r\n")} {
 		got, want := mustParse(t, "\ufeff"+src), mustParse(t, src)

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// An address to skip is the one that key ip means: behind a trusted proxy, the client's, and nobody else can claim it.
+// A skipped address is the address of key ip: behind a trusted proxy, it is the client's, and nobody else can claim it.
 func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 	file, err := rulefile.Parse([]byte("proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}\nskip: {addresses: [192.0.2.0/24, 10.0.0.0/8]}\n"+
 		"rules: [{key: ip, limits: 1/d}]\n"), program)
@@ -43,7 +43,7 @@ func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 	}
 }
 
-// Behind a proxy that the file does not trust, the address is the proxy's, so nobody is skipped.
+// Behind a proxy that the file does not trust, the address is the proxy's, so no request is skipped.
 func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 	const text = "skip: {addresses: [10.0.0.0/8]}\nrules: [{key: header(X-Tenant), limits: 1/d}]\n"
 	for name, skipped := range map[string]bool{
@@ -74,7 +74,7 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 	}
 }
 
-// The skip of a file is swapped with its rules. It does not concern rules of the program.
+// The skip of a file is replaced together with its rules. It does not apply to rules of the program.
 func TestSkipIsSwapped(t *testing.T) {
 	own := core.Rule{Name: "own", Key: program.Keys["user"], Limits: []core.Limit{core.PerHour(5)}}
 	watch(t, func(w *watched) {

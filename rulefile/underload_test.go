@@ -24,13 +24,13 @@ func requestOf(user string) *http.Request {
 	return r
 }
 
-// A load sends requests of many users, and asks what is left for one, until it is stopped.
+// A load sends requests of many users, and asks how much one user has left, until it is stopped.
 type load struct {
 	limiter   *core.Limiter
 	stop      atomic.Bool
 	decided   atomic.Int64
 	undecided atomic.Int64
-	wrong     atomic.Int64 // answers about the one that are of neither limit
+	wrong     atomic.Int64 // results for that user with neither limit
 	wg        sync.WaitGroup
 }
 

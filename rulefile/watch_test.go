@@ -56,7 +56,7 @@ func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
 	}
 }
 
-// Kubernetes projects a ConfigMap as links: spillgate.yaml -> ..data/spillgate.yaml, ..data -> a directory, and replaces ..data.
+// Kubernetes mounts a ConfigMap as links: spillgate.yaml -> ..data/spillgate.yaml, and ..data -> a directory. It replaces ..data.
 func TestWatchFollowsLinksAsInKubernetes(t *testing.T) {
 	watch(t, func(w *watched) {
 		dir := filepath.Dir(w.path)

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A watched is a limiter that follows a file, in a bubble of fake time.
+// A watched is a limiter that follows a file, in a synctest bubble.
 type watched struct {
 	t       *testing.T
 	path    string
@@ -26,7 +26,8 @@ type watched struct {
 	seen    map[int]bool // rates that were active
 }
 
-// watch runs test with a limiter that follows a file with a rate of 10 per hour, and has rules of the program as well.
+// watch runs test with a limiter that follows a file with a rate of 10 per hour, and that also has rules of the
+// program.
 func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +78,7 @@ func (w *watched) do(err error) {
 	}
 }
 
-// wait lets time pass and notes which rates are active in the meantime.
+// wait lets time pass and records which rates are active in the meantime.
 func (w *watched) wait(d time.Duration) {
 	for ; d > 0; d -= 50 * time.Millisecond {
 		time.Sleep(min(d, 50*time.Millisecond))

@@ -65,7 +65,7 @@ func TestObserveDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// checkNewKeys checks that Observe of keys that are new does not allocate, once the table of keys is full.
+// checkNewKeys checks that Observe does not allocate for new keys once the table of keys is full.
 func checkNewKeys(t *testing.T, isOverridden bool) {
 	t.Helper()
 	tel, o := observed(isOverridden)

@@ -32,7 +32,7 @@ func ExampleNew() {
 		return
 	}
 	t.Attach(limiter) // for its rules and the health of its store
-	defer t.Flush()   // writes what the log has not said yet
+	defer t.Flush()   // writes the pending lines of the log
 	fmt.Println(len(t.Limiters()))
 	// Output: 1
 }
@@ -50,7 +50,7 @@ func ExampleTelemetry_Snapshot() {
 	// denied 3
 }
 
-// The keys that were denied most. They are masked; FindKey knows them.
+// The keys that were denied most often. They are masked, and FindKey finds them.
 func ExampleTelemetry_Top() {
 	_, t := observed(5)
 	for _, row := range t.Top("api", 10) {
@@ -60,7 +60,7 @@ func ExampleTelemetry_Top() {
 	// Output: ip:192.0.2.0/24 3 ip:192.0.2.1 true
 }
 
-// Overridden lists the keys with limits of their own, Grants what support granted.
+// Overridden lists the keys with their own limits. Grants lists what support has granted.
 func ExampleTelemetry_Overridden() {
 	t := telemetry.New(telemetry.Options{Unmask: true})
 	partner := func(string) []core.Limit { return []core.Limit{core.PerMonth(1_000_000)} }
@@ -73,7 +73,7 @@ func ExampleTelemetry_Overridden() {
 	// Output: user:partner 1000000/month 1
 }
 
-// A key is shown as it is only if Options.Unmask is set.
+// Keys are shown unmasked only if Options.Unmask is set.
 func ExampleTelemetry_Grants() {
 	t := telemetry.New(telemetry.Options{})
 	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}}}))
@@ -107,7 +107,7 @@ func ExampleTelemetry_History() {
 	// Output: 3
 }
 
-// Another observer gets what t gets.
+// Another observer gets the same observations as t.
 func ExampleTelemetry_Forward() {
 	limiter, t := observed(0)
 	t.Forward(func(_ context.Context, o *core.Observation) { fmt.Println(telemetry.OutcomeOf(o)) })

@@ -24,7 +24,7 @@ func TestHistory(t *testing.T) {
 		want := []Second{{Allowed: 1}, {}, {Allowed: 2}, {Allowed: 1, Denied: 2}, {}}
 		checkHistory(t, tel, "r", want)
 		checkHistory(t, tel, "trial", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 1}, {}})       // r denied the others
-		checkHistory(t, tel, "", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 1, Denied: 2}, {}}) // each request once
+		checkHistory(t, tel, "", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 1, Denied: 2}, {}}) // each request counts once
 		ask(l, "ann")
 		want[4].Denied = 1 // the current second
 		checkHistory(t, tel, "r", want)
@@ -49,7 +49,7 @@ func checkHistory(t *testing.T, tel *Telemetry, rule string, want []Second) {
 	}
 }
 
-// A process may start within a second of the wall clock. Its seconds still follow the wall clock.
+// A process may start in the middle of a second. Its seconds still follow the wall clock.
 func TestHistoryFollowsTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(600 * time.Millisecond)
@@ -65,7 +65,7 @@ func TestHistoryFollowsTheWallClock(t *testing.T) {
 	})
 }
 
-// An hour passes: what was before it is gone, and the ring has no stale seconds.
+// After an hour, older seconds are gone, and the ring has no stale seconds.
 func TestHistoryIsOneHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := New(Options{})
@@ -100,7 +100,7 @@ func TestHistoryOfUnknownRules(t *testing.T) {
 	}
 }
 
-// The clock of the store may be wrong, and stores may have different clocks.
+// The store's clock may be wrong, and stores may have different clocks.
 func TestHistoryDoesNotDependOnTheClockOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel, o := observed(true)

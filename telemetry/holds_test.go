@@ -20,7 +20,7 @@ func settledCounts(s Snapshot) map[string]uint64 {
 	return all
 }
 
-// A request that holds something is counted once as a request, and once as settled.
+// A request that holds its cost counts once as a request, and once as settled.
 func TestSettledRequests(t *testing.T) {
 	b := new(logRecorder)
 	tel := New(Options{Log: newLogger(b)})
@@ -66,7 +66,7 @@ func TestSettledRequests(t *testing.T) {
 	}
 }
 
-// A request that was decided without the store may be settled well.
+// A request that was decided without the store may be settled without an error.
 func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
 	tel := New(Options{})
 	o := &core.Observation{Outcome: &core.Outcome{}, Store: time.Millisecond}
@@ -101,7 +101,7 @@ func TestKeysOfMemoryStores(t *testing.T) {
 	}
 }
 
-// A store of two limiters counts once, and a store that does not say what it holds makes the observed claims count.
+// A store shared by two limiters counts once. For a store that does not report its holds, the observed claims count.
 func TestHeldComesFromTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := New(Options{})
@@ -118,7 +118,7 @@ func TestHeldComesFromTheStores(t *testing.T) {
 		if s := tel.Snapshot(); s.Held != 2 || s.Keys.Own != 2 {
 			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)
 		}
-		time.Sleep(67 * time.Second) // as after a crash of the process that held them
+		time.Sleep(67 * time.Second) // as after a crash of the process that had held them
 		if got := tel.Snapshot().Held; got != 0 {
 			t.Errorf("got %d held when all have expired", got)
 		}

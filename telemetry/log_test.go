@@ -38,7 +38,8 @@ func (b *logRecorder) Handle(_ context.Context, r slog.Record) error {
 
 func newLogger(b *logRecorder) *slog.Logger { return slog.New(b) }
 
-// sum returns how many events the lines of a message account for, and checks that no second has more than ten lines.
+// sum returns the number of events that the lines of a message account for, and checks that no second has more than
+// ten lines.
 func (b *logRecorder) sum(t *testing.T, message string) (n uint64) {
 	t.Helper()
 	b.mu.Lock()
@@ -106,7 +107,7 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 	})
 }
 
-// The rest about one key is written by the next observation of any other.
+// The remaining count of one key is written with the next observation of any key.
 func TestNextObservationWritesTheTail(t *testing.T) {
 	logged(t, func(l *core.Limiter, _ *Telemetry, b *logRecorder) {
 		for range 6 {
@@ -146,7 +147,7 @@ func TestFailuresAreWarnings(t *testing.T) {
 
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 	for mode, want := range map[core.FailureMode]warning{core.FailLocal: withoutStore, core.FailOpen: withoutStore, core.FailClosed: noDecision} {
-		synctest.Test(t, func(t *testing.T) { // else the pause after which the store is tried again may be over
+		synctest.Test(t, func(t *testing.T) { // otherwise the pause before the next probe of the store may be over
 			b := new(logRecorder)
 			tel := New(Options{Log: slog.New(b)})
 			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
@@ -181,7 +182,7 @@ func (s slowly) Take(context.Context, []core.Claim, []core.Result) ([]core.Resul
 	return nil, s.err
 }
 
-// A flood of requests must not raise the alert for a store that fails. The log says why the store did not decide.
+// A flood of requests must not raise the alert for a failing store. The log says why the store did not decide.
 func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("refused"): 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 	}
 }
 
-// A key that is not logged for lack of room is logged later, and keys are masked unless that is off.
+// A key that does not fit into the log is logged later. Keys are masked unless Options.Unmask is set.
 func TestKeysAreMaskedInTheLog(t *testing.T) {
 	b := new(logRecorder)
 	tel := New(Options{Log: slog.New(b)})

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A logger that the limiter shares gets one line about each failure.
+// A logger that telemetry and the limiter share gets one line for each failure.
 func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 	ouch := func(*http.Request) int { panic("ouch") }
 	fails := func(*http.Request, core.Outcome) int { panic("ouch") }

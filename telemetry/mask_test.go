@@ -43,7 +43,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Hashes of one key are equal in a process, and different in another, so that keys cannot be looked up in a table.
+// Hashes of one key are equal within a process, and differ between processes, so that nobody can look keys up in a
+// table.
 func TestMaskIsKeyedPerProcess(t *testing.T) {
 	a, b := newMasker(false), newMasker(false)
 	first, again := a.text("user:42"), a.text("user:42")
@@ -52,7 +53,7 @@ func TestMaskIsKeyedPerProcess(t *testing.T) {
 	}
 }
 
-// Keys with one mask are separate rows.
+// Keys with the same mask have separate rows.
 func TestKeysWithOneMaskStaySeparate(t *testing.T) {
 	tel := New(Options{})
 	deny(tel, "r", "ip:203.0.113.1")

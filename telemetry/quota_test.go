@@ -77,7 +77,7 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 		if got := tel.Snapshot().Quotas; !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		for i := range 1000 { // no more memory for more keys
+		for i := range 1000 { // more keys take no more memory
 			take(core.Claim{Rule: "plan", Key: fmt.Sprint("user:partner:", i)})
 		}
 		if got := len(tel.Overridden("plan", 2000)); got != 50 {

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// A flood of denials, from few keys or from many, is bounded and accounted for.
+// The lines about a flood of denials, from few keys or from many, are bounded and account for all of them.
 func TestFloodIsSummedUp(t *testing.T) {
 	testpass.Sequential(t)
 	for _, users := range []int{1, 20, 150_000} {
@@ -39,7 +39,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 	}
 }
 
-// Lines that do not fit into a second are not lost, whatever the number of rules.
+// Lines that exceed a second's limit are not lost, whatever the number of rules.
 func TestManyRulesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(logRecorder)
@@ -55,7 +55,7 @@ func TestManyRulesAreSummedUp(t *testing.T) {
 }
 
 func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // else a busy machine writes lines later than they are permitted
+	synctest.Test(t, func(t *testing.T) { // otherwise a busy machine writes lines later than they are permitted
 		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b), Top: 8})
 		var wg sync.WaitGroup
@@ -78,7 +78,7 @@ func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
 	})
 }
 
-// A key that loses its place among those denied most takes no denial along.
+// If a key loses its place among the most denied keys, its denials are still accounted for.
 func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(logRecorder)
@@ -94,7 +94,7 @@ func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 	})
 }
 
-// More keys are due than lines fit into a second.
+// More keys are due than a second has lines.
 func TestDueLinesThatDoNotFitAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(logRecorder)

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// byHeader is a key func that reads a header, in which "-" is an error of every kind.
+// byHeader is a key func that reads a header. The value "-" is an error of every kind.
 func byHeader(r *http.Request) (string, error) {
 	switch v := r.Header.Get("User"); v {
 	case "":
@@ -94,8 +94,8 @@ func TestOutcomesAndResults(t *testing.T) {
 	wantCounts(t, tel, map[string]uint64{
 		"allowed": 3, "denied": 2, "no_key": 1, "bad_key": 1, "invalid": 2,
 		"api 3/1h allowed": 2, "api 3/1h near": 1, "api 3/1h denied": 2,
-		"api 100/1d allowed": 5,                             // by its own answer
-		"trial 1/1h near":    1, "trial 1/1h would_deny": 4, // dry runs do not know that the request was denied
+		"api 100/1d allowed": 5,                             // denied by its own result
+		"trial 1/1h near":    1, "trial 1/1h would_deny": 4, // a dry run does not know that the request was denied
 	})
 }
 
@@ -149,7 +149,7 @@ func TestAttachedRulesStartAtZero(t *testing.T) {
 	}
 }
 
-// Clients choose keys and paths, tiers choose limits: neither may add series without bound.
+// Clients choose keys and paths, and tiers choose limits. Neither may add series without bound.
 func TestSeriesAreBounded(t *testing.T) {
 	tel := New(Options{Top: 10})
 	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}, Tier: func(r *http.Request) []core.Limit {
@@ -185,7 +185,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// Limits that differ only in how they are written share their counts: a label must not occur twice.
+// Limits that differ only in their notation share their counts, because a label must not occur twice.
 func TestLimitsWithOneLabelShareCounts(t *testing.T) {
 	r := newRule("r", 1)
 	a, b := core.Limit{Rate: 5, Period: time.Hour}, core.Limit{Rate: 5, Period: time.Hour, Burst: 5}

@@ -41,7 +41,7 @@ func TestTopIsExactForFewKeys(t *testing.T) {
 	}
 }
 
-// A new key takes the place of the key with the lowest count, and its count is too high by that.
+// A new key replaces the key with the lowest count, and its own count is too high by that count.
 func TestNewKeyTakesThePlaceOfTheLowest(t *testing.T) {
 	tel := New(Options{Unmask: true, Top: 3})
 	for i, key := range []string{"user:a", "user:b", "user:c"} {
@@ -61,7 +61,7 @@ func TestNewKeyTakesThePlaceOfTheLowest(t *testing.T) {
 	}
 }
 
-// Requests that were allowed, or would have been denied by a dry run, are not in the top.
+// Allowed requests, and requests that only a dry run would deny, do not count.
 func TestTopCountsDenialsOnly(t *testing.T) {
 	tel := New(Options{})
 	l := limited(t, tel, []core.Rule{
@@ -79,7 +79,7 @@ func TestTopCountsDenialsOnly(t *testing.T) {
 	}
 }
 
-// The keys denied most are found among many, in 256 KB.
+// The most denied keys among many are found, in 256 KB.
 func TestTopOfZipf(t *testing.T) {
 	testpass.Thorough(t)
 	const denials, n, users = 2_000_000, 20, 1_000_000
@@ -95,7 +95,7 @@ func TestTopOfZipf(t *testing.T) {
 		o.Claims[0].Key = strconv.Itoa(user)
 		tel.Observe(t.Context(), o)
 	}
-	var top []int // users, those that were denied most first
+	var top []int // users, the most denied ones first
 	for user, count := range exact {
 		if count > 1000 {
 			top = append(top, user)
@@ -123,7 +123,7 @@ func TestTopOfZipf(t *testing.T) {
 	}
 }
 
-// sizeOf returns the memory of t, with the map at the most that the runtime takes for that many elements.
+// sizeOf returns the memory of t, with the largest size that the runtime may use for a map of that many elements.
 func sizeOf(t *top) int {
 	size := cap(t.heap)*int(unsafe.Sizeof(t.heap[0])) + len(t.index)*4*int(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(t.heap[0]))
 	for _, e := range t.heap {

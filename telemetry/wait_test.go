@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// TestWaits checks that the waits of allowed requests are counted by rule, that a dry run counts who would wait or be
-// denied, and that the number of requests that wait now is known.
+// TestWaits checks that the waits of allowed requests are counted by rule, that a dry run counts the requests that
+// would wait or be denied, and the number of waiting requests.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := telemetry.New(telemetry.Options{})
@@ -21,7 +21,7 @@ func TestWaits(t *testing.T) {
 		}, core.WithObserver(tel.Observe)))
 		tel.Attach(l)
 		var all sync.WaitGroup
-		for range 5 { // one goes at once, three wait, one is denied
+		for range 5 { // one is admitted at once, three wait, one is denied
 			all.Go(func() {
 				_, _ = l.Wait(t.Context(), core.Claim{Rule: "webhooks", Key: "k"}, core.Claim{Rule: "trial", Key: "k"})
 			})

@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		shared bool
 		want   string // in the error; empty if no error is expected
 	}{
-		{why: "as it should be", change: func(*visit) {}},
+		{why: "correct", change: func(*visit) {}},
 		{why: "a request failed", change: func(v *visit) { v.err = errors.New("connection reset") }, want: "chi: connection reset"},
 		{why: "no key", change: func(v *visit) { v.replies = []reply{replied(400, "", "")} }, want: "request 1 was answered 400 Bad Request"},
 		{why: "denied too early", change: func(v *visit) { v.replies = v.replies[1:] }, want: "it denied request 2, but 2/10s admits 2"},
@@ -59,13 +59,13 @@ func TestCheck(t *testing.T) {
 			v.replies[2].header.Add("Retry-After", "6")
 		}, want: "Retry-After"},
 		{why: "denied after the wait", change: func(v *visit) { v.later = later(denied) }, want: "after the announced wait of 5s was answered 429"},
-		{why: "another process was quicker", change: func(v *visit) { v.later = later(denied) }, shared: true},
+		{why: "another process got the request", change: func(v *visit) { v.later = later(denied) }, shared: true},
 		{why: "broken after the wait", change: func(v *visit) { v.later = later(replied(500, "", "")) }, shared: true, want: "was answered 500"},
-		{why: "too long a wait to see the end of", change: func(v *visit) { v.later = nil }},
+		{why: "a wait that is too long to observe", change: func(v *visit) { v.later = nil }},
 		{why: "nothing is ever admitted", limits: "0/1s", change: func(v *visit) {
 			v.replies, v.later = []reply{replied(429, "0", "")}, nil
 		}},
-		{why: "nothing is ever admitted, yet a wait announced", limits: "0/1s", change: func(v *visit) {
+		{why: "nothing is ever admitted, but a wait is announced", limits: "0/1s", change: func(v *visit) {
 			v.replies, v.later = []reply{denied}, nil
 		}, want: `it never admits a request, but announces Retry-After "5"`},
 	} {

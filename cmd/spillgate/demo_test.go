@@ -56,7 +56,7 @@ func TestOnce(t *testing.T) {
 				}
 			}
 			if !strings.Contains(stdout, tt.denial) || !strings.Contains(stdout, "All five routers answered as their limits demand.") {
-				t.Errorf("no %q, or no word that all is well", tt.denial)
+				t.Errorf("no %q, or no message of success", tt.denial)
 			}
 			if t.Failed() {
 				t.Log(stdout)

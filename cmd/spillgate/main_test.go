@@ -64,12 +64,12 @@ func TestHelp(t *testing.T) {
 	code, stdout, _ := execute(t, "demo", "--help")
 	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--rules", "--once"} {
 		if code != 0 || !strings.Contains(stdout, flag+" ") {
-			t.Errorf("demo --help: exit code %d, and no word of %s", code, flag)
+			t.Errorf("demo --help: exit code %d, without %s", code, flag)
 		}
 	}
 	for _, command := range []string{"replay", "suggest"} {
 		if _, stdout, _ := execute(t, command, "--help"); strings.Contains(stdout, "(default [])") {
-			t.Errorf("%s --help names a default that is nothing:\n%s", command, stdout)
+			t.Errorf("%s --help shows an empty default:\n%s", command, stdout)
 		}
 	}
 	if code, stdout, _ := execute(t, "--version"); code != 0 || !strings.HasPrefix(stdout, "spillgate version ") {

@@ -83,10 +83,10 @@ func TestWarnDegraded(t *testing.T) {
 		{"all is well", core.Observation{}, ""},
 		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
 		{"Redis is gone", down, "spillgate: Redis did not decide; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
-		{"it was said already", down, ""},
+		{"the outage is not reported again", down, ""},
 		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
 		{"it is back", core.Observation{}, "spillgate: Redis decides again\n"},
-		{"that was said already", core.Observation{}, ""},
+		{"the recovery is not reported again", core.Observation{}, ""},
 	} {
 		stderr.Reset()
 		if observe(context.Background(), &step.o); stderr.String() != step.want {

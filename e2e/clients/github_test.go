@@ -62,10 +62,10 @@ func TestGitHub(t *testing.T) {
 			t.Errorf("the handler ran %d times, want 2", len(served))
 		}
 		if got := denied.Response; got.StatusCode != 429 || got.ProtoMajor != 1 || denied.Message != "API rate limit exceeded" {
-			t.Errorf("the denial is %d %q, want a 429 from the wire with a message for people", got.StatusCode, denied.Message)
+			t.Errorf("the denial is %d %q, want a 429 from the server with a readable message", got.StatusCode, denied.Message)
 		}
 		if local.Response.ProtoMajor != 0 {
-			t.Error("the careful client asked the server, although it knew that nothing was left")
+			t.Error("the careful client sent a request although it knew that nothing remained")
 		}
 		want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
 		if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {

@@ -90,7 +90,7 @@ func TestHeldAndLeased(t *testing.T) {
 	s := newScene(t, telemetry.Options{}, core.WithStore(store))
 	p := open(t, s.serve(t))
 	if !eval[bool](p, `document.getElementById("held-tile").hidden`) {
-		t.Error("the page speaks of holds, and nothing was ever held")
+		t.Error("the page mentions holds, although nothing was ever held")
 	}
 	d, err := s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true})
 	if err != nil {

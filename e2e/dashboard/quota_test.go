@@ -26,7 +26,7 @@ func TestOverridesAndGrants(t *testing.T) {
 	p := open(t, s.serve(t))
 	p.wait(`document.querySelectorAll("#rules tbody tr").length === 1`)
 	if got := eval[bool](p, `document.getElementById("own-section").hidden && document.getElementById("grants-section").hidden`); !got {
-		t.Error("the tables of overrides and grants show without either")
+		t.Error("the tables of overrides and grants are shown although there are none")
 	}
 	s.ask(2, "<b>partner")
 	for _, n := range []int{2000, -30} {

@@ -124,7 +124,7 @@ func TestReportPolicy(t *testing.T) {
 	p.quiet.Store(true)
 	eval[bool](p, `(() => { const e = document.createElement("script"); e.textContent = "window.hit = 1"; document.body.append(e); return true })()`)
 	if eval[bool](p, `"hit" in window`) {
-		t.Error("a script that is not the page's own was run")
+		t.Error("a script ran that is not the page's own")
 	}
 }
 

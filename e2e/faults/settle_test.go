@@ -27,7 +27,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	s.proxy.Refuse()
 	defer s.proxy.Accept(s)
 	if err := l.Settle(ctx, held, "local", 7); err == nil {
-		t.Error("Redis settled what it cannot have heard of")
+		t.Error("Redis settled a request that it cannot know")
 	}
 	claim.Cost, claim.Hold, claim.Peek = 3, false, true
 	d, err := l.Take(ctx, claim)

@@ -61,7 +61,7 @@ func TestCallsOfALease(t *testing.T) {
 			before := calls(t, admin)
 			ask(lasts * time.Second)
 			if made := calls(t, admin) - before; made > 30*lasts {
-				t.Errorf("%+v: %d calls in %d seconds, want 30 per second at most", load, made, lasts)
+				t.Errorf("%+v: %d calls in %d seconds, want at most 30 per second", load, made, lasts)
 			}
 			if l.StoreHealth().Leases.Decisions == 0 {
 				t.Errorf("%+v: no decision came from a lease", load)

@@ -22,7 +22,7 @@ func newBreakerAt(t *testing.T) *breakerAt {
 	return &breakerAt{t: t, now: time.Unix(1_800_000_000, 0)}
 }
 
-// enter makes a call that must be let through.
+// enter makes a call that the breaker must let through.
 func (b *breakerAt) enter(why string) Call {
 	b.t.Helper()
 	c, err := b.Enter(b.now)
@@ -32,7 +32,7 @@ func (b *breakerAt) enter(why string) Call {
 	return c
 }
 
-// call makes a call that ends in err at once, and reports whether it was let through.
+// call makes a call that ends with err at once, and reports whether the breaker let it through.
 func (b *breakerAt) call(err error) bool {
 	c, withheld := b.Enter(b.now)
 	switch {
@@ -62,7 +62,7 @@ func (b *breakerAt) trips() {
 	b.wantWithholds(true, "after failures")
 }
 
-// recovers makes b close, once its pause is over.
+// recovers makes b close once its pause is over.
 func (b *breakerAt) recovers() {
 	b.t.Helper()
 	for b.now = b.resume; b.tripped; {
@@ -129,7 +129,7 @@ func TestTrips(t *testing.T) {
 	}
 }
 
-// trips returns the errors of n round trips, each of so many callers.
+// trips returns the errors of n round trips, each with this many callers.
 func trips(n, callers int) (errs []error) {
 	for range n {
 		var trip Trip
@@ -140,7 +140,7 @@ func trips(n, callers int) (errs []error) {
 	return errs
 }
 
-// byTurns returns errs, the errors of n round trips, with the round trips taking turns.
+// byTurns reorders errs, the errors of n round trips, so that the round trips take turns.
 func byTurns(errs []error, n int) (turns []error) {
 	each := len(errs) / n
 	for i := range each {
@@ -202,7 +202,7 @@ func TestProbesOnceThenRamps(t *testing.T) {
 			t.Fatalf("more than %d calls at once were let through", allowed)
 		}
 		calls[0].Succeed(b.now)
-		for _, c := range calls[1:] { // a fault of the claims says nothing, not even that the store is well
+		for _, c := range calls[1:] { // an error about the claims says nothing about the store
 			c.Dismiss()
 		}
 	}
@@ -307,7 +307,7 @@ func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
 	}
 }
 
-// If a store fails whenever it gets all calls, the pauses grow, until the store has been healthy for a while.
+// If a store fails whenever it gets all calls, the pauses grow until the store has been healthy for a while.
 func TestDoesNotFlap(t *testing.T) {
 	b := newBreakerAt(t)
 	for i, want := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, longestPause, longestPause, firstPause, longestPause} {
@@ -373,7 +373,7 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	}
 }
 
-// A settlement is sent whatever the breaker says, and changes nothing while it is open.
+// A settlement is sent whatever the state of the breaker, and does not change an open breaker.
 func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	b := newBreakerAt(t)
 	b.trips()
@@ -414,7 +414,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	}
 }
 
-// A caller may report its round trip late, after the breaker has counted the round trip and the store is back.
+// A caller may report its round trip late, when the breaker has already counted it and the store is back.
 func TestLateCallerOfACountedTrip(t *testing.T) {
 	b := newBreakerAt(t)
 	var trip Trip

@@ -15,7 +15,8 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// zoneNames returns the names of all zones that Go's copy of the database has, one of those that are links to each other.
+// zoneNames returns the names of all zones in Go's copy of the database. If several names are links to one zone, it
+// returns one of them.
 func zoneNames(t *testing.T) (names []string) {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -38,8 +39,9 @@ func zoneNames(t *testing.T) (names []string) {
 	return names
 }
 
-// midnight returns the first instant at which the clocks of a zone read a date or a later one. It is what time.Date
-// says, unless the zone changes its offset nearby: then it looks at each minute and each second in turn.
+// midnight returns the first instant at which the clocks of a zone show a date or a later one. It is the instant that
+// time.Date returns, unless the zone changes its offset nearby: then midnight checks each minute and each second in
+// turn.
 func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	start, end := t.ZoneBounds()
@@ -96,8 +98,8 @@ func TestWindowsStartAtMidnightInEveryZone(t *testing.T) {
 	workers.Wait()
 }
 
-// checkZone compares the windows of a zone's calendars from 1970 to 2041 with what package time says of their dates.
-// make soak goes on to 2100, and starts months on each day.
+// checkZone compares the windows of a zone's calendars from 1970 to 2041 with the dates of package time. Under make
+// soak, it continues to 2100, and starts months on every day.
 func checkZone(t *testing.T, name string) {
 	zone, err := calendar.Zone(name)
 	if err != nil {
@@ -144,8 +146,7 @@ func checkZone(t *testing.T, name string) {
 	}
 }
 
-// walk checks that the windows from the first start on begin at starts, one at the end of the other. A date that a zone
-// skipped has no window.
+// walk checks that consecutive windows begin at these starts. A date that the zone skipped has no window.
 func walk(t *testing.T, name string, unit calendar.Unit, from int, starts []time.Time) {
 	c, err := calendar.New(unit, name, from)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package ipcases has the cases of keyfunc.ClientIP, which the tests of keyfunc, of the adapters and of e2e run.
+// Package ipcases holds the cases of keyfunc.ClientIP for the tests of keyfunc, the adapters and e2e.
 //
 //	for _, c := range ipcases.All(t) {
 //		key, err := keyfunc.ClientIP(c.Config).Key(request(c)) // want c.Want
@@ -15,8 +15,8 @@ import (
 //go:embed client-ip.json
 var text []byte
 
-// A Case is a request and the key that a configuration must find in it. Want may be "error", which gets 400, or
-// "invalid", which gets 500.
+// A Case is a request and the key that a configuration must find in it. Want may also be "error", for status 400, or
+// "invalid", for status 500.
 type Case struct {
 	Name       string
 	Config     Config

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A free address refuses connections until its server listens, and again between two servers. It is given to nobody else.
+// A free address refuses connections while no server listens on it. Nobody else gets it.
 func TestFreeAddrIsReserved(t *testing.T) {
 	addr := redistest.FreeAddr(t)
 	for range 2 {

@@ -25,7 +25,7 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. A replica
-// takes over from its master only with Failover: else a master that gets no CPU for some seconds would lose its slots.
+// takes over from its master only with Failover. Otherwise, a master without CPU for some seconds would lose its slots.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{clients: make(map[int]*redis.Client)}
@@ -68,7 +68,8 @@ func (c *Cluster) meet(t testing.TB) {
 	})
 }
 
-// knows reports whether a list of nodes has all of c, by the names that they keep: one that is being met has another name.
+// knows reports whether a list of nodes contains all nodes of c, under their final names. A node that is still being met
+// has another name.
 func (c *Cluster) knows(nodes string) bool {
 	for _, id := range c.ids {
 		if !strings.Contains(nodes, id) {
@@ -84,7 +85,7 @@ func (c *Cluster) replicate(t testing.TB) {
 	}
 }
 
-// whole reports whether all nodes say that the cluster works and all replicas are in step.
+// whole reports whether all nodes say that the cluster works, and all replicas are up to date.
 func (c *Cluster) whole(t testing.TB) bool {
 	ctx := context.Background()
 	for i := range c.Nodes {
@@ -123,7 +124,7 @@ func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// Owner returns which master has a slot.
+// Owner returns the index of the master that owns a slot.
 func (c *Cluster) Owner(t testing.TB, slot int) int {
 	t.Helper()
 	for i := range 3 {
@@ -137,7 +138,7 @@ func (c *Cluster) Owner(t testing.TB, slot int) int {
 	return 0
 }
 
-// views returns what each node says of all, for tests that fail.
+// views returns each node's view of the cluster, for failure messages.
 func (c *Cluster) views(t testing.TB) string {
 	var b strings.Builder
 	for i, n := range c.Nodes {
@@ -158,7 +159,7 @@ func ledBy(shard redis.ClusterShard, master *Server) bool {
 	})
 }
 
-// Move moves a slot from the master that has it to another, key by key, as redis-cli does.
+// Move moves a slot from its master to another, key by key, as redis-cli does.
 func (c *Cluster) Move(t testing.TB, slot, to int) {
 	t.Helper()
 	from := c.Owner(t, slot)
@@ -178,17 +179,16 @@ func (c *Cluster) Move(t testing.TB, slot, to int) {
 	c.EndMigration(t, slot, to)
 }
 
-// BeginMigration begins to migrate a slot from one master to another, which gets the new keys from now on.
+// BeginMigration begins to migrate a slot from one master to another. From now on, new keys go to the other.
 func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())
 	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 }
 
-// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all nodes know that and the
-// same epoch. One that did not know the latest epoch would lose the next slot it takes over to the node that had it
-// before, and a message about the owner before, still on its way after the next migration, could undo that: then no
-// node would own the slot.
+// EndMigration assigns a slot to a master. No other master may have keys of the slot. It waits until all nodes know the
+// owner and the same epoch. A node without the latest epoch would lose the next slot that it takes over to the slot's
+// previous owner. A late message about the previous owner could undo that, and then no node would own the slot.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
@@ -206,7 +206,7 @@ func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	})
 }
 
-// sees reports whether node i knows that a master has a slot.
+// sees reports whether node i knows that a master owns a slot.
 func (c *Cluster) sees(t testing.TB, i, slot, owner int) bool {
 	return slices.ContainsFunc(c.client(t, i).ClusterShards(context.Background()).Val(), func(shard redis.ClusterShard) bool {
 		return has(shard, slot) && ledBy(shard, c.Nodes[owner])

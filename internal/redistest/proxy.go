@@ -37,7 +37,7 @@ func StartProxy(t testing.TB, addr string) *Proxy {
 // Dials returns how many connections clients have opened so far.
 func (p *Proxy) Dials() int { return int(p.dials.Load()) }
 
-// Runs returns how many runs of scripts clients have asked for so far: FCALL, EVALSHA and EVAL.
+// Runs returns how many scripts clients have run so far, by FCALL, EVALSHA and EVAL.
 func (p *Proxy) Runs() int { return int(p.runs.Load()) }
 
 // Conns returns how many connections of clients are open.
@@ -47,7 +47,7 @@ func (p *Proxy) Conns() int {
 	return len(p.conns)
 }
 
-// Accept begins to accept connections, after a Refuse at the same address as before.
+// Accept begins to accept connections. After Refuse, it uses the same address as before.
 func (p *Proxy) Accept(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("tcp", p.Addr)
@@ -106,7 +106,7 @@ func (p *Proxy) serve(l net.Listener, client net.Conn) {
 	p.mu.Unlock()
 }
 
-// add makes c one of the open connections, unless the listener that accepted it has been closed.
+// add adds c to the open connections, unless the listener that accepted it has been closed.
 func (p *Proxy) add(l net.Listener, c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

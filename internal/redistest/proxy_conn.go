@@ -70,7 +70,7 @@ func (c *conn) command(text []byte, f Fault) bool {
 	return true
 }
 
-// owe adds a reply to those that are due, and writes it if it is the next one and the proxy has to answer.
+// owe queues a reply, and writes it if it is the next one and the proxy has to write it.
 func (c *conn) owe(f Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,10 +78,10 @@ func (c *conn) owe(f Fault) {
 	c.answer()
 }
 
-// answer writes the replies that the proxy has to give, up to the first that the server has to.
+// answer writes the queued replies of the proxy, up to the first one that must come from the server.
 func (c *conn) answer() {
 	for len(c.owed) > 0 && c.owed[0].Answer != "" {
-		_, _ = c.client.Write([]byte("-" + c.owed[0].Answer + "\r\n")) // if the client has gone, reading from it ends c
+		_, _ = c.client.Write([]byte("-" + c.owed[0].Answer + "\r\n")) // if the client has disconnected, reading from it ends c
 		c.owed = c.owed[1:]
 	}
 }
@@ -102,7 +102,7 @@ func (c *conn) reply(text []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var f Fault
-	if text[0] != '>' && len(c.owed) > 0 { // else it is no reply to a command
+	if text[0] != '>' && len(c.owed) > 0 { // otherwise it is not a reply to a command
 		f, c.owed = c.owed[0], c.owed[1:]
 	}
 	if f.Lose == Replies {

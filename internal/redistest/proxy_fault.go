@@ -7,17 +7,17 @@ import (
 
 // A Fault changes how a proxy forwards commands: runs of scripts only, unless Every is set. The zero Fault changes nothing.
 type Fault struct {
-	Every  bool          // concerns every command, including those by which a client introduces itself
-	Delay  time.Duration // how long a command stays with the proxy
+	Every  bool          // applies to every command, including the ones that set up a connection
+	Delay  time.Duration // how long the proxy holds a command
 	Answer string        // an error that answers the command in place of the server, such as "LOADING .."
-	Lose   Loss          // the command, its reply or nothing
-	End    End           // how the connection ends when something got lost
+	Lose   Loss          // whether the command, its reply or nothing is lost
+	End    End           // how the connection ends when something is lost
 }
 
 // A Loss says whether a proxy drops a command, its reply or neither.
 type Loss uint8
 
-// A server executes a command whose reply gets lost, but not a command that gets lost itself.
+// The server executes a command whose reply is lost, but not a lost command.
 const (
 	Nothing Loss = iota
 	Commands
@@ -45,7 +45,7 @@ var (
 	BlackHole       = Fault{Lose: Commands, Every: true}
 )
 
-// A Switch holds the fault of a proxy. It concerns the commands that arrive from then on.
+// A Switch holds the fault of a proxy. A new fault applies to commands that arrive after it is set.
 type Switch struct{ fault atomic.Pointer[Fault] }
 
 // Store makes f the fault.

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// readValue reads one value of RESP2 or RESP3 and returns it as it was on the wire.
-// See https://redis.io/docs/latest/develop/reference/protocol-spec/.
+// readValue reads one value of RESP2 or RESP3 and returns its bytes. See
+// https://redis.io/docs/latest/develop/reference/protocol-spec/.
 func readValue(r *bufio.Reader) ([]byte, error) {
 	text, err := r.ReadBytes('\n')
 	if err != nil {
 		return nil, err
 	}
-	n, _ := strconv.Atoi(string(bytes.TrimSpace(text[1:]))) // of types without a length it is not used
+	n, _ := strconv.Atoi(string(bytes.TrimSpace(text[1:]))) // types without a length do not use it
 	switch text[0] {
 	case '$', '=', '!':
 		if n < 0 {

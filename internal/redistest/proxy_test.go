@@ -14,10 +14,10 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// script adds 1 to a key, so that the server shows how often it ran.
+// script adds 1 to a key, so that the key shows how often it ran.
 const script = "return redis.call('INCR', KEYS[1])"
 
-// dial returns a connected client that tries once, waits for each reply until a timeout, and returns the error.
+// dial returns a connected client that does not retry, and that waits for each reply until a timeout.
 func dial(t *testing.T, addr string, timeout time.Duration) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: timeout})
 	t.Cleanup(func() { c.Close() })
@@ -69,7 +69,7 @@ func TestProxyFaults(t *testing.T) {
 			if err := clients[!tt.ping].Ping(ctx).Err(); (err == nil) != tt.ping {
 				t.Errorf("got %v from a command that is no script", err)
 			}
-			redistest.Wait(t, "the proxy to see the script and the server to run it", func() bool { // what is late arrives
+			redistest.Wait(t, "the proxy to see the script and the server to run it", func() bool { // late replies arrive
 				n, _ := direct.Get(ctx, "n").Int()
 				return n >= tt.runs && p.Runs() >= 1
 			})

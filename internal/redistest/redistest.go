@@ -40,8 +40,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// KeepKeys are arguments of a server on which no key expires, for tests that drive the clock of a store. A server expires keys by real
-// time, which goes on while the clock of a bubble stands. On this server PEXPIRE runs TOUCH, which changes nothing.
+// KeepKeys are arguments of a server on which no key expires, for tests that control the clock of a store. A server expires keys by
+// real time, which passes while the clock of a bubble stands still. On this server, PEXPIRE runs TOUCH, which changes nothing.
 var KeepKeys = []string{"--rename-command", "PEXPIRE", "", "--rename-command", "TOUCH", "PEXPIRE"}
 
 // binary returns the path of redis-server.
@@ -80,21 +80,21 @@ func (s *Server) Restart(t testing.TB) {
 	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
 }
 
-// Client returns a client of s. It may be used in a synctest bubble, is closed when the test ends, and waits for longer
-// than a server may be stopped.
+// Client returns a client of s that is closed when the test ends. It may be used in a synctest bubble, and its timeouts
+// are longer than any pause of a server.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: BubblePool})
 	CloseInBubble(t, c)
 	return c
 }
 
-// BubblePool is the size of a client's pool in a synctest bubble. No caller waits for one of so many connections. go-redis
-// would wait with a timer that all clients of the process share, and the runtime ends a process that resets a bubble's
-// timer outside of it.
+// BubblePool is the size of a client's pool in a synctest bubble. It is so large that no caller waits for a connection. To
+// wait, go-redis uses timers that all clients of the process share, and the runtime ends a process that resets a bubble's
+// timer outside of the bubble.
 const BubblePool = 1000
 
-// CloseInBubble closes the client of a synctest bubble when the test ends, after its last call. If the client were
-// closed during a call, it would pause before it repeats the call, and a bubble cannot end during a pause.
+// CloseInBubble closes the client of a synctest bubble when the test ends, after its last call. If it were closed
+// during a call, go-redis would pause before a retry, and a bubble cannot end during a pause.
 func CloseInBubble(t testing.TB, c io.Closer) {
 	t.Cleanup(func() {
 		time.Sleep(time.Millisecond) // in a bubble, pending calls end first
@@ -114,7 +114,7 @@ func (s *Server) Kill() {
 // PID returns the process of s, for signals.
 func (s *Server) PID() int { return s.process.Process.Pid }
 
-// Log returns what s has logged.
+// Log returns the log of s.
 func (s *Server) Log() string {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
 	return string(text)
@@ -138,7 +138,7 @@ func Wait(t testing.TB, what string, done func() bool) {
 	t.Fatalf("waited %v for %s", waitTimeout, what)
 }
 
-// DropLog drops the log of go-redis, which is about the faults that tests inject.
+// DropLog drops the log of go-redis, which reports the faults that tests inject.
 func DropLog() { redis.SetLogger(noLog{}) }
 
 type noLog struct{}

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// reserve binds a socket to a port, or to any if it is 0, until the test ends. It returns the port, or 0 if that is in use.
-// Since the socket does not listen, it keeps no server from the port that sets SO_REUSEADDR: Redis, nginx and Go do.
+// reserve binds a socket to a port, or to any port if it is 0, until the test ends. It returns the port, or 0 if the port is
+// in use. Since the socket does not listen, servers that set SO_REUSEADDR, as Redis, nginx and Go do, can still use the
+// port.
 func reserve(t testing.TB, port int) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -15,7 +16,7 @@ func reserve(t testing.TB, port int) int {
 	if syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}) != nil {
 		return 0
 	}
-	// Set before, it would let a port be reserved twice.
+	// If it were set earlier, a port could be reserved twice.
 	must(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
 	addr, err := syscall.Getsockname(fd)
 	must(t, err)

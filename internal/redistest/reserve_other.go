@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// reserve returns a port, or any if it is 0, that is free now. It returns 0 if it is in use. Other systems than Linux
-// do not let a server listen on a port that another socket is bound to.
+// reserve returns a port that is currently free: this one, or any port if it is 0. It returns 0 if the port is in use.
+// Unlike Linux, other systems do not let a server listen on a port that another socket is bound to.
 func reserve(t testing.TB, port int) int {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))

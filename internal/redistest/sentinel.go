@@ -22,7 +22,7 @@ type Sentinel struct {
 // MasterName is the name of the master in the sentinels.
 const MasterName = "spillgate"
 
-// StartSentinel starts the servers and waits until the sentinels know all of them. They take a master for dead after
+// StartSentinel starts the servers and waits until the sentinels know all of them. They consider a master dead after
 // half a second.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
@@ -69,7 +69,7 @@ func (s *Sentinel) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// Names reports whether all sentinels say that a server is the master.
+// Names reports whether all sentinels name a server as the master.
 func (s *Sentinel) Names(master *Server) bool {
 	for _, addr := range s.Addrs {
 		c := redis.NewSentinelClient(&redis.Options{Addr: addr})

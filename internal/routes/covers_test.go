@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A target is a Router that routes all requests by the same method and path.
+// A target is a Router that routes all requests by one method and path.
 type target [2]string
 
 func (t target) RouteTarget(*http.Request) (method, path string) { return t[0], t[1] }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// index returns an Index of sets of patterns, which must have no mistakes.
+// index returns an Index of sets of patterns, which must be valid.
 func index(t testing.TB, sets ...[]string) *Index {
 	t.Helper()
 	x, mistakes := New(sets)
@@ -146,7 +146,8 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-// http.ServeMux is the reference: a pattern applies to a clean path exactly if a mux with that pattern alone routes it there.
+// http.ServeMux is the reference: a pattern applies to a clean path if and only if a mux with only that pattern routes the
+// path.
 func TestRoutesAgreeWithServeMux(t *testing.T) {
 	names := rapid.SampledFrom([]string{"a", "b", "c", "{x}", "{y...}", "{$}", "", "a%2Fb", "%61"})
 	sent := rapid.SampledFrom([]string{"a", "b", "c", "%61", "a%2Fb", "%7Bx%7D", "..a"})

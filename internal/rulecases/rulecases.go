@@ -1,5 +1,5 @@
-// Package rulecases has rules files with and without mistakes, which the tests of rulefile parse and the tests of e2e
-// hold against the JSON schema.
+// Package rulecases holds rules files with and without mistakes. The tests of rulefile parse them, and the tests of
+// e2e compare them with the JSON schema.
 package rulecases
 
 import (

@@ -1,6 +1,6 @@
 package rulecases
 
-// badTables have mistakes in their YAML and in which fields are there.
+// badTables have mistakes in their YAML, or unknown, missing or repeated fields.
 var badTables = []BadFile{
 	{"not YAML", "rules: [", []string{
 		`1:8: this is not YAML: sequence end token ']' not found`,

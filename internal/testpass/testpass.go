@@ -1,5 +1,6 @@
-// Package testpass says which tests belong to which pass of make test: one pass runs tests under the race detector, the other those that
-// it would only make slow. .ci/gotest finds the tests of the other pass by the text of the calls, which are the first statement of a test.
+// Package testpass assigns tests to the two passes of make test. One pass uses the race detector. The other runs the tests that the race
+// detector would only slow down. .ci/gotest finds the tests of the second pass by the text of these calls, which must be the first
+// statement of a test.
 package testpass
 
 import (
@@ -7,8 +8,8 @@ import (
 	"testing"
 )
 
-// Sequential marks t as a test that runs in one goroutine, such as a comparison with an exact model. The race detector makes it some
-// twenty times slower and can find nothing in it, so t is skipped under -race.
+// Sequential marks t as a test that runs in one goroutine, such as a comparison with an exact model. The race detector makes it much
+// slower and cannot find anything, so t is skipped under -race.
 func Sequential(t testing.TB) {
 	t.Helper()
 	if race {
@@ -24,7 +25,7 @@ func Thorough(t testing.TB) {
 	}
 }
 
-// Soak reports whether make soak runs, which has hours.
+// Soak reports whether make soak runs, which may take hours.
 func Soak() bool { return os.Getenv("SPILLGATE_SOAK") != "" }
 
 // Rounds returns how many times a test repeats its random draws: n, or 50 n under make soak.

@@ -62,14 +62,14 @@ func group(app adaptertest.App) http.Handler {
 	return app.Cleaned(r)
 }
 
-// mounted guards a router that is mounted in another.
+// mounted guards a router that is mounted in another router.
 func mounted(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	r.Mount("/", use(app))
 	return r
 }
 
-// over guards a router that another is mounted in.
+// over guards a router in which another router is mounted.
 func over(app adaptertest.App) http.Handler {
 	inner := chi.NewRouter()
 	routes(inner, app)
@@ -80,7 +80,7 @@ func over(app adaptertest.App) http.Handler {
 	return r
 }
 
-// around guards a router as any other handler.
+// around guards a router like any other handler.
 func around(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	routes(r, app)
@@ -91,7 +91,8 @@ func around(app adaptertest.App) http.Handler {
 	return h
 }
 
-// again serves requests that a handler of app has rewritten. Their context says which part of the old path chi has routed.
+// again serves requests that a handler of app has rewritten. It removes chi's routing context, which belongs to the old
+// path.
 func again(app http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		app.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, (*chi.Context)(nil))))
@@ -113,7 +114,7 @@ func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Buil
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	chilimit.New(nil)

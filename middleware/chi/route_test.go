@@ -24,8 +24,8 @@ func patterns(found *[]string) func(http.Handler) http.Handler {
 	})})))
 }
 
-// TestNestedPatterns mounts the middleware at every level of nested routers. All find the same, without the wildcards
-// that join the levels.
+// TestNestedPatterns mounts the middleware at every level of nested routers. All find the same pattern, without the
+// wildcards that join the levels.
 func TestNestedPatterns(t *testing.T) {
 	var found []string
 	limit := func() func(http.Handler) http.Handler { return patterns(&found) }
@@ -59,7 +59,7 @@ func TestNestedPatterns(t *testing.T) {
 	}
 }
 
-// TestPatternsAfterRewrites checks middleware of chi that changes what is routed.
+// TestPatternsAfterRewrites checks patterns behind chi's middleware that changes the path or method.
 func TestPatternsAfterRewrites(t *testing.T) {
 	serve := func(method, path string, uses ...func(http.Handler) http.Handler) []string {
 		var found []string
@@ -98,7 +98,7 @@ func TestPatternsAfterRewrites(t *testing.T) {
 	}
 }
 
-// TestPatternInMountedRouterBehindRewrite checks that the pattern belongs to the path that chi routes, not of the path in
+// TestPatternInMountedRouterBehindRewrite checks that the pattern belongs to the path that chi routes, not to the path in
 // the URL, which matches no route.
 func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 	for _, row := range []struct{ mount, path, want string }{
@@ -137,8 +137,8 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 	}
 }
 
-// TestPatternsWithBeforeMount checks a limiter in front of a mounted router, which finds the route only afterwards, and in
-// front of a route that ends in a wildcard as well.
+// TestPatternsWithBeforeMount checks a limiter in front of a mounted router, which finds the route only afterwards, and one
+// in front of a route that ends in a wildcard.
 func TestPatternsWithBeforeMount(t *testing.T) {
 	for _, row := range []struct{ method, path, want string }{
 		{"GET", "/api/v1/users", "/api/{version}/users"},
@@ -183,7 +183,7 @@ func TestPatternsWithBeforeMount(t *testing.T) {
 	}
 }
 
-// TestPatternOutsideOpaqueHandler checks that a rule which asks for an unknown route admits nothing.
+// TestPatternOutsideOpaqueHandler checks that a rule that asks for an unknown route admits nothing.
 func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
 	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
@@ -202,7 +202,8 @@ func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	}
 }
 
-// TestPatternBehindOpaqueHandler checks a router that the outermost cannot see: once it has found the route, all is known.
+// TestPatternBehindOpaqueHandler checks a router that the outermost router cannot see: the whole pattern is known once the
+// inner router has found the route.
 func TestPatternBehindOpaqueHandler(t *testing.T) {
 	var found []string
 	inner := chi.NewRouter()
@@ -215,8 +216,8 @@ func TestPatternBehindOpaqueHandler(t *testing.T) {
 	}
 }
 
-// TestPathCleanedBehindTheLimiter checks that a login is not served beyond the limit of its route if chi's own middleware cleans the
-// path behind the limiter, also beside a route that matches the path as it is.
+// TestPathCleanedBehindTheLimiter checks that logins are limited by their route's limit if chi's middleware cleans the path behind
+// the limiter, even if another route matches the original path.
 func TestPathCleanedBehindTheLimiter(t *testing.T) {
 	var paths []string
 	for _, login := range []string{"/api/login", "/api/log%69n"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
-// TestRoutesBehindRewrites checks that Rule.Routes reads what chi routes by, which middleware in front of the limiter
-// changes without changing the request: wherever the limiter is mounted, a login is not served beyond its limit.
+// TestRoutesBehindRewrites checks that Rule.Routes reads the method and path that chi routes by, which middleware in
+// front of the limiter changes without changing the request: wherever the limiter is mounted, logins are limited.
 func TestRoutesBehindRewrites(t *testing.T) {
 	set := func(change func(c *chi.Context)) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
@@ -78,7 +78,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 	}
 }
 
-// TestSkipsBehindRewrites checks that no skip is wider than the handler behind middleware of chi.
+// TestSkipsBehindRewrites checks that a skip never frees another handler behind middleware of chi.
 func TestSkipsBehindRewrites(t *testing.T) {
 	for why, uses := range map[string][]func(http.Handler) http.Handler{
 		"CleanPath": {middleware.CleanPath}, "StripSlashes": {middleware.StripSlashes}, "both": {middleware.CleanPath, middleware.StripSlashes},

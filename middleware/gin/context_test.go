@@ -12,7 +12,7 @@ import (
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 )
 
-// TestContextOf has each callback find what an earlier middleware has stored in the gin.Context.
+// TestContextOf checks that each callback finds what an earlier middleware has stored in the gin.Context.
 func TestContextOf(t *testing.T) {
 	user := func(r *http.Request) string {
 		c, ok := ginlimit.ContextOf(r)

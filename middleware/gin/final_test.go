@@ -13,7 +13,7 @@ import (
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 )
 
-// TestOutcome checks what Rule.CostAfter finds where gin has a say in the answer.
+// TestOutcome checks the outcome that Rule.CostAfter gets where gin takes part in the response.
 func TestOutcome(t *testing.T) {
 	oops := errors.New("oops")
 	recovery := gin.RecoveryWithWriter(discard{})

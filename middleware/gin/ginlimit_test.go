@@ -78,8 +78,8 @@ func never() *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(0).By(func(*http.Request) (string, error) { return "const:all", nil })}))
 }
 
-// TestAbort checks that nothing runs after a denial, even if the deny handler asks for it, and that what runs around it
-// finds the chain aborted.
+// TestAbort checks that no handler runs after a denial, even if the deny handler calls Next, and that the middleware
+// around it finds the chain aborted.
 func TestAbort(t *testing.T) {
 	failing := core.Must(core.New([]core.Rule{core.PerHour(1).By(func(*http.Request) (string, error) { return "", core.ErrNoKey })}))
 	for why, h := range map[string]gin.HandlerFunc{
@@ -157,7 +157,7 @@ func TestHandleContext(t *testing.T) {
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	ginlimit.New(nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRoutesBehindRewrites checks that Rule.Routes reads the path that gin has routed, although middleware in front of the
-// limiter has rewritten the request since.
+// limiter has since rewritten the request.
 func TestRoutesBehindRewrites(t *testing.T) {
 	for _, pattern := range []string{"/api/login", "/api/:page", "/api/*page"} {
 		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{"POST /api/login"}}
@@ -31,7 +31,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 	}
 }
 
-// TestSkipsOfEngines checks that no skip is wider than the handler, whatever an engine reads.
+// TestSkipsOfEngines checks that a skip never frees another handler, whatever the engine's settings.
 func TestSkipsOfEngines(t *testing.T) {
 	for why, set := range map[string]func(*gin.Engine){
 		"RemoveExtraSlash":   func(e *gin.Engine) { e.RemoveExtraSlash = true },

@@ -31,7 +31,7 @@ func (t *transport) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// calling returns what makes a call with the metadata that grpc-go sends.
+// calling returns a func that makes a call with the metadata that grpc-go sends.
 func calling(limiter *core.Limiter) func() {
 	interceptor := grpclimit.Unary(limiter)
 	md := metadata.Pairs(":authority", "127.0.0.1:4711", "content-type", "application/grpc", "user-agent", "grpc-go/1.57.0", "grpc-accept-encoding", "gzip")
@@ -45,7 +45,7 @@ func calling(limiter *core.Limiter) func() {
 	}
 }
 
-// requesting returns what serves a request of the same kind by net/http.
+// requesting returns a func that serves a similar request with net/http.
 func requesting(limiter *core.Limiter) func() {
 	h := stdlib.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r := httptest.NewRequest(http.MethodPost, unary, nil)
@@ -97,7 +97,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkUnary compares what the interceptor adds to a call with what the adapter for net/http adds to the same request.
+// BenchmarkUnary compares the cost of the interceptor for a call with the cost of the adapter for net/http for the same
+// request.
 func BenchmarkUnary(b *testing.B) {
 	for name, of := range map[string]func(*core.Limiter) func(){"grpclimit": calling, "stdlib": requesting} {
 		for _, o := range outcomes {

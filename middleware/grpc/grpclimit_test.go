@@ -55,7 +55,7 @@ var desc = &grpc.ServiceDesc{
 	}},
 }
 
-// serve serves s with interceptors of these kinds, the first outermost, and returns a connection to it.
+// serve serves s with these interceptors, the first outermost, and returns a connection to it.
 func (s *service) serve(t testing.TB, us []grpc.UnaryServerInterceptor, ss []grpc.StreamServerInterceptor, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	return dial(t, s.listen(t, grpc.ChainUnaryInterceptor(us...), grpc.ChainStreamInterceptor(ss...)), opts...)
@@ -88,7 +88,7 @@ func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientCon
 // errorWith returns an error with a code.
 func errorWith(code int) error { return status.Error(codes.Code(code), "the handler's") }
 
-// optionsOf returns the options that a Guard means.
+// optionsOf returns the options of a Guard.
 func optionsOf(g adaptertest.Guard) []grpclimit.Option {
 	opts := []grpclimit.Option{grpclimit.WithHeaders(g.Headers)}
 	if g.Denied != nil {

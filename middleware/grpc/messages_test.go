@@ -23,12 +23,12 @@ import (
 // timeout bounds every wait.
 const timeout = 20 * time.Second
 
-// counted returns a limiter of n, for all, that never gives anything back during a test.
+// counted returns a limiter of n requests of all clients together, of which none refills during a test.
 func counted(n int) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(n).Using(core.SlidingLog).By(keyfunc.Const("all"))}))
 }
 
-// receive returns a handler that receives all messages, and how many it got.
+// receive returns a handler that receives all messages, and a counter of them.
 func receive(got *int) func(grpc.ServerStream) error {
 	return func(s grpc.ServerStream) error {
 		for {
@@ -62,8 +62,8 @@ func send(t *testing.T, conn *grpc.ClientConn, n int) (header, trailer metadata.
 	return header, s.Trailer(), err
 }
 
-// TestMessages checks which messages reach the handler, for limiters of streams and of messages that are the same or not, however
-// often they are mounted.
+// TestMessages checks which messages reach the handler, with the same or different limiters for streams and messages, mounted once
+// or several times.
 func TestMessages(t *testing.T) {
 	other := counted(1000)
 	for why, row := range map[string]struct {
@@ -96,7 +96,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessageDenialEndsStream checks that a handler that ignores the denial cannot go on.
+// TestMessageDenialEndsStream checks that a handler that ignores a denial cannot continue.
 func TestMessageDenialEndsStream(t *testing.T) {
 	for why, handle := range map[string]func(grpc.ServerStream) error{
 		"returns nil": func(s grpc.ServerStream) error {
@@ -180,7 +180,7 @@ func TestMessageHolds(t *testing.T) {
 	}
 }
 
-// TestMessagesWait checks that a stream that is too fast is slowed down, and that flow control stops its client.
+// TestMessagesWait checks that a stream that is too fast is slowed down, and that flow control pauses its client.
 func TestMessagesWait(t *testing.T) {
 	const messages, rate = 40, 200
 	rule := core.PerSecond(rate).WithBurst(1).By(keyfunc.Const("all"))
@@ -220,7 +220,7 @@ func TestMessagesWait(t *testing.T) {
 	}
 }
 
-// TestHandlers checks what deny and error handlers return.
+// TestHandlers checks the errors that deny and error handlers return.
 func TestHandlers(t *testing.T) {
 	custom := status.Error(codes.Aborted, "custom")
 	failing := core.Must(core.New([]core.Rule{core.PerHour(1).By(func(*http.Request) (string, error) { return "", core.ErrNoKey })}))

@@ -44,7 +44,7 @@ func echo() *service {
 	}
 }
 
-// asked returns a limiter that shows each request to look.
+// asked returns a limiter that passes each request to look.
 func asked(look func(*http.Request)) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(1_000_000).By(func(r *http.Request) (string, error) {
 		look(r)
@@ -163,7 +163,7 @@ func TestPaths(t *testing.T) {
 		}
 		_ = s.CloseSend()
 		if err := s.RecvMsg(new(emptypb.Empty)); !strings.HasPrefix(method, "/") && status.Code(err) == codes.Unimplemented {
-			continue // a newer version does not know it
+			continue // a newer version lacks it
 		}
 		want := "/" + strings.TrimPrefix(method, "/")
 		if path != want || (pattern == want) != known || !known && pattern != "" {
@@ -176,7 +176,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestWithoutTransport calls the interceptors with contexts that no server made.
+// TestWithoutTransport calls the interceptors with contexts that do not come from a server.
 func TestWithoutTransport(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(func(r *http.Request) (string, error) {
 		if r.RemoteAddr != "" || r.Host != "" || len(r.Header) != 0 {
@@ -252,7 +252,7 @@ func TestNilLimiter(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s(nil) returned; want the mistake to show at once", why)
+					t.Errorf("%s(nil) did not panic", why)
 				}
 			}()
 			f()
@@ -260,7 +260,7 @@ func TestNilLimiter(t *testing.T) {
 	}
 }
 
-// TestRemoteAddr checks the address of each kind of peer, which must be the text of its String method.
+// TestRemoteAddr checks the address of each kind of peer, which must equal its String method's.
 func TestRemoteAddr(t *testing.T) {
 	for _, network := range []string{"tcp4", "tcp6", "unix"} {
 		address := "127.0.0.1:0"
@@ -293,7 +293,7 @@ func TestRemoteAddr(t *testing.T) {
 	}
 }
 
-// noting notes the peers that it accepts.
+// noting records the peers that it accepts.
 type noting struct {
 	net.Listener
 	peers chan string

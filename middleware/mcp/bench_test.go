@@ -38,7 +38,7 @@ func limiter(l core.Limit, user core.KeyFunc, final func(*http.Request, core.Out
 	return core.Must(core.New([]core.Rule{{Name: "search", Key: user, Limits: []core.Limit{l}, CostAfter: final, Routes: []string{"POST /tools/call/search"}}}))
 }
 
-// calling returns what calls a tool, the first call of which a limit of 1 has admitted.
+// calling returns a func that calls a tool whose first call a limit of 1 has admitted.
 func calling(ctx context.Context, l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	res := new(mcp.CallToolResult)
 	h := mcplimit.New(limiter(l, mcplimit.User, final))(func(context.Context, string, mcp.Request) (mcp.Result, error) { return res, nil })
@@ -51,7 +51,8 @@ func calling(ctx context.Context, l core.Limit, final func(*http.Request, core.O
 	return call
 }
 
-// leastAllocations returns how many allocations f makes at least. The race detector drops objects from pools at random.
+// leastAllocations returns the smallest number of allocations of f, because the race detector drops objects from pools
+// at random.
 func leastAllocations(f func()) float64 {
 	least := testing.AllocsPerRun(1, f)
 	for range 100 {
@@ -68,7 +69,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkCall measures what the middleware adds to a call and, for comparison, what stdlib adds to a request under the same rule.
+// BenchmarkCall measures the cost of the middleware for a call and, for comparison, the cost of stdlib for a request under the same
+// rule.
 func BenchmarkCall(b *testing.B) {
 	type userKey struct{}
 	for _, f := range outcomes {

@@ -41,7 +41,7 @@ func answer(limit mcp.Middleware, calls int) (res *mcp.CallToolResult, err error
 	return res, err
 }
 
-// A tool that all clients together can call once a day.
+// All clients together can call the tool once a day.
 var daily = core.Rule{
 	Name: "search", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerDay(1)}, Routes: []string{mcplimit.Route("tools/call", "search")},
 }
@@ -69,8 +69,7 @@ func ExampleRoute() {
 	// POST /resources/read
 }
 
-// One limit for each tool, one for each user and one for the server, decided together: a call that one of them denies costs the others
-// nothing.
+// Limits for each tool, for each user and for the server are decided together: a call that one of them denies costs the others nothing.
 func ExampleUser() {
 	limiter := core.Must(core.New([]core.Rule{
 		{Name: "search", Key: mcplimit.User, Limits: []core.Limit{core.PerMinute(10)}, Routes: []string{mcplimit.Route("tools/call", "search")}},

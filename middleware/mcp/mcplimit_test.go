@@ -103,7 +103,8 @@ func overHTTP(t testing.TB, s *mcp.Server, stateless bool) (dial func(token stri
 	return serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
 }
 
-// serve serves h and returns what connects a client with a token, which is the name of its user. A client without a token is served too.
+// serve serves h and returns a func that connects a client with a token, which is the name of its user. Clients without a token are
+// served too.
 func serve(t testing.TB, h http.Handler) (dial func(token string) *mcp.ClientSession) {
 	t.Helper()
 	verified := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
@@ -134,13 +135,13 @@ func call(ctx context.Context, s *mcp.ClientSession, tool string) (string, error
 	return text.Text, nil
 }
 
-// A denial is what a JSON-RPC error says about a denied call.
+// A denial is the data of a JSON-RPC error about a denied call.
 type denial struct {
 	RetryAfterSeconds *int
 	Rules             []string
 }
 
-// denialOf returns the denial in err, which must have the code of one.
+// denialOf returns the denial in err, whose code must be the code of denials.
 func denialOf(t testing.TB, err error) (d denial) {
 	t.Helper()
 	var wire *jsonrpc.Error
@@ -201,7 +202,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// TestDenials looks at the data of denials, and checks that a denied call costs the other limits nothing.
+// TestDenials checks the data of denials, and that a denied call costs the other limits nothing.
 func TestDenials(t *testing.T) {
 	rule := func(name string, limits ...core.Limit) core.Rule {
 		return core.Rule{Name: name, Key: keyfunc.Const("all"), Limits: limits, Routes: []string{"POST /tools/call/"}}
@@ -242,7 +243,7 @@ func TestDenials(t *testing.T) {
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	mcplimit.New(nil)

@@ -57,7 +57,8 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestNames calls tools with strange names, known and unknown ones, and expects each call under the rule of its name only.
+// TestNames calls known and unknown tools with strange names, and checks that each call counts only under the rule of its
+// name.
 func TestNames(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		var rules []core.Rule
@@ -105,7 +106,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestArguments sends 1 MiB of arguments and a name as long, and sees them in Cost.
+// TestArguments sends arguments and a name of 1 MiB each, and checks that Cost sees them.
 func TestArguments(t *testing.T) {
 	const mib = 1 << 20
 	var costs []int
@@ -123,14 +124,14 @@ func TestArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Repeat("/", mib), Arguments: map[string]string{}}); codeOf(err) != jsonrpc.CodeInvalidParams {
-		t.Errorf("a tool with a long name: %v, want that it is unknown", err)
+		t.Errorf("a tool with a long name: %v, want an error that it is unknown", err)
 	}
 	if want := []int{mib, len(`{}`)}; !slices.Equal(costs, want) {
 		t.Errorf("the costs are %v, want %v", costs, want)
 	}
 }
 
-// TestRequestsThatRulesSee looks at the request that stands for each method.
+// TestRequestsThatRulesSee checks the request that represents each method.
 func TestRequestsThatRulesSee(t *testing.T) {
 	var seen []string
 	rule := core.PerHour(100).By(keyfunc.Join(mcplimit.User, keyfunc.Pattern, keyfunc.Header("X-Tenant")))
@@ -146,7 +147,7 @@ func TestRequestsThatRulesSee(t *testing.T) {
 	client := overHTTP(t, newServer(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if extra := req.GetExtra(); extra != nil && extra.Header != nil {
-				extra.Header.Set("X-Tenant", "acme") // as a proxy in front would
+				extra.Header.Set("X-Tenant", "acme") // as a proxy would
 			}
 			return next(ctx, method, req)
 		}
@@ -241,7 +242,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// post posts a message to a stateless server by hand and returns the codes of the errors in its responses, 0 for a result.
+// post posts a message to a stateless server, without a client, and returns the codes of the errors in its responses, or 0
+// for a result.
 func post(t *testing.T, server *mcp.Server, version, body string) (codes []int) {
 	t.Helper()
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
@@ -304,7 +306,7 @@ func TestNoParameters(t *testing.T) {
 	}
 }
 
-// TestAddresses expects an error that says where to limit by address.
+// TestAddresses checks that the error of a key func for addresses says where to limit by address.
 func TestAddresses(t *testing.T) {
 	behindProxy := keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for name, key := range map[string]core.KeyFunc{"RemoteIP": keyfunc.RemoteIP, "ClientIP": behindProxy.Key} {
@@ -321,8 +323,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOneLimiterAroundTheServerAndInIt mounts one limiter around the HTTP handler and in the server. The SDK calls the tools of a session in the context of
-// the HTTP request that opened it, which carries the decision about that request: every call must be charged nonetheless.
+// TestOneLimiterAroundTheServerAndInIt mounts one limiter around the HTTP handler and in the server. The SDK calls the tools of a session
+// in the context of the HTTP request that opened the session, which carries the decision about that request. Every call must still be
+// charged.
 func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		l := core.Must(core.New([]core.Rule{
@@ -349,7 +352,7 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 	}
 }
 
-// remaining returns what a rule with the key "const:all" has left.
+// remaining returns how many requests remain of a rule with the key "const:all".
 func remaining(t testing.TB, l *core.Limiter, rule string) int {
 	t.Helper()
 	d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "const:all", Peek: true})

@@ -16,7 +16,8 @@ import (
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
 
-// toolServer returns a server whose only tool is h. Its outermost middleware recovers from panics: the SDK does not.
+// toolServer returns a server whose only tool is h. Its outermost middleware recovers from panics, because the SDK
+// does not.
 func toolServer(h mcp.ToolHandler, limit ...mcp.Middleware) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{Name: "search", InputSchema: map[string]any{"type": "object"}}, h)
@@ -57,7 +58,7 @@ func canceled(ctx context.Context, cancel func()) (*mcp.CallToolResult, error) {
 	return nil, ctx.Err()
 }
 
-// TestOutcomes looks at what CostAfter gets, once, for each way in which a call can end.
+// TestOutcomes checks that CostAfter is called once for each way in which a call can end, and with which outcome.
 func TestOutcomes(t *testing.T) {
 	for _, row := range []struct {
 		why, tool string
@@ -108,7 +109,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// remainingSoon returns what a rule has left, as soon as that is want. CostAfter returns before the settlement.
+// remainingSoon waits until want requests remain of a rule, because CostAfter returns before the settlement. It
+// returns how many remain.
 func remainingSoon(t *testing.T, l *core.Limiter, rule string, want int) int {
 	for range 1000 {
 		if remaining(t, l, rule) == want {
@@ -142,7 +144,7 @@ func TestSetCost(t *testing.T) {
 	}
 }
 
-// TestAtOnce checks that a call has a place until it ends, however it ends.
+// TestAtOnce checks that a call keeps its place until it ends, however it ends.
 func TestAtOnce(t *testing.T) {
 	for why, end := range map[string]ending{"returns": succeed, "fails": fail, "panics": crash, "is canceled": canceled} {
 		l := core.Must(core.New([]core.Rule{{
@@ -187,7 +189,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestMaxWait has calls of one session wait for their turns, and cancels one of them.
+// TestMaxWait makes calls of one session wait for their turns, and cancels one of them.
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{{

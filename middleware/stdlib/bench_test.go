@@ -43,7 +43,8 @@ func (discard) SetReadDeadline(time.Time) error              { return nil }
 func (discard) SetWriteDeadline(time.Time) error             { return nil }
 func (discard) EnableFullDuplex() error                      { return nil }
 
-// serving returns what serves a request by IP, the first of which a limit of 1 has admitted.
+// serving returns a func that serves a request under a limit by IP. A limit of 1 has already admitted its first
+// request.
 func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	rule := l.By(keyfunc.RemoteIP)
 	rule.CostAfter = final
@@ -60,7 +61,8 @@ func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	return serve
 }
 
-// leastAllocations returns how many allocations f makes at least. The race detector drops objects from pools at random.
+// leastAllocations returns the smallest number of allocations of f, because the race detector drops objects from pools
+// at random.
 func leastAllocations(f func()) float64 {
 	least := testing.AllocsPerRun(1, f)
 	for range 100 {
@@ -77,7 +79,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestBytesOfAnAdmittedRequest needs inlined functions, which the race detector prevents.
+// TestBytesOfAnAdmittedRequest does not run under the race detector, which prevents inlining.
 func TestBytesOfAnAdmittedRequest(t *testing.T) {
 	testpass.Sequential(t)
 	for _, limit := range []string{"1000000000/s", "100/m"} {

@@ -42,7 +42,7 @@ func TestPatternNotations(t *testing.T) {
 	}
 }
 
-// TestPatternBeyondMux checks what is known in front of handlers that cannot be asked.
+// TestPatternBeyondMux checks which patterns are known in front of handlers that do not report them.
 func TestPatternBeyondMux(t *testing.T) {
 	opaque := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	api := http.NewServeMux()
@@ -63,7 +63,7 @@ func TestPatternBeyondMux(t *testing.T) {
 	}
 }
 
-// TestPatternOutsideOpaqueHandler checks that a rule which asks for an unknown route admits nothing.
+// TestPatternOutsideOpaqueHandler checks that a rule that asks for an unknown route admits nothing.
 func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
 	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
@@ -82,7 +82,7 @@ func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	}
 }
 
-// TestPatternBetweenMuxes checks which of two muxes has the pattern where the middleware is between them.
+// TestPatternBetweenMuxes checks which mux's pattern is found if the middleware is between two muxes.
 func TestPatternBetweenMuxes(t *testing.T) {
 	for _, row := range []struct{ why, outer, inner, want string }{
 		{"the inner one divides a subtree", "/api/", "/api/users/{id}", "/api/users/{id}"},
@@ -109,7 +109,7 @@ func (loop) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New(nil) returned; want the mistake to show at once")
+			t.Error("New(nil) did not panic")
 		}
 	}()
 	stdlib.New(nil)

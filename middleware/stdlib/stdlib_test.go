@@ -78,7 +78,7 @@ func between(app adaptertest.App) http.Handler {
 	return app.Cleaned(outer)
 }
 
-// exact keeps "/" from standing for all paths.
+// exact keeps "/" from matching every path.
 func exact(pattern string) string {
 	if pattern == "/" {
 		return "/{$}"

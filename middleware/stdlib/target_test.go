@@ -16,7 +16,7 @@ import (
 )
 
 // TestRoutesBehindRewrites checks that Rule.Routes reads what a ServeMux has routed, although middleware between the mux
-// and the limiter has rewritten the request since.
+// and the limiter has since rewritten the request.
 func TestRoutesBehindRewrites(t *testing.T) {
 	for _, pattern := range []string{"POST /api/login", "/api/{page}", "POST example.com/api/{page}", "/api/{page...}"} {
 		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{"POST /api/login"}}
@@ -41,7 +41,7 @@ var (
 	backslashes = strings.NewReplacer(`\`, "/")
 )
 
-// TestSkipsInFrontOfProxy checks that no skip is wider than the handler behind a proxy whose server cleans paths, decodes
+// TestSkipsInFrontOfProxy checks that a skip never frees another handler behind a proxy whose server cleans paths, decodes
 // them again, or ignores parameters of segments, as servers do.
 func TestSkipsInFrontOfProxy(t *testing.T) {
 	for why, read := range map[string]func(u *url.URL) string{

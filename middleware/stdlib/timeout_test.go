@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// TestAtOnceInsideTimeoutHandler checks that a handler which outlives its timeout keeps its place.
+// TestAtOnceInsideTimeoutHandler checks that a handler that outlives its timeout keeps its place.
 func TestAtOnceInsideTimeoutHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)

@@ -19,7 +19,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// A counted store fails if down is set, and counts its calls.
+// A counted store counts its calls, and fails if down is set.
 type counted struct {
 	core.MemoryStore
 	down  bool
@@ -109,7 +109,7 @@ func TestUsageShowsBansAndGrants(t *testing.T) {
 	}
 }
 
-// A grant raises the limit and leaves what was used, and when that ends, in place.
+// A grant raises the limit. It changes neither the used requests nor the end of the window.
 func TestUsageAfterAGrant(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 30, 0, 0, time.UTC)
 	for _, row := range []struct {
@@ -121,11 +121,11 @@ func TestUsageAfterAGrant(t *testing.T) {
 		{core.PerMonth(10), []int{8}, 18, 14, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
 		{core.PerMonth(10), []int{8, 3, -2}, 19, 15, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
 		{core.PerMonth(10), []int{-3}, 7, 3, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
-		{core.PerMonth(10), []int{-8}, 4, 0, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}, // at least what was used
+		{core.PerMonth(10), []int{-8}, 4, 0, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}, // at least the used requests
 		{core.PerDay(10).Using(core.FixedWindow), []int{8}, 18, 14, time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)},
 		{core.PerDay(10).Using(core.SlidingLog), []int{8}, 18, 14, now.Add(24 * time.Hour)},
 		{core.PerDay(10).Using(core.SlidingWindow), []int{8}, 18, 14, time.Date(2026, 11, 24, 16, 48, 0, 0, time.UTC)},
-		{core.PerDay(10), []int{3}, 10, 9, now.Add(144 * time.Minute)}, // a bucket gets back what was used
+		{core.PerDay(10), []int{3}, 10, 9, now.Add(144 * time.Minute)}, // a bucket refills what was used
 	} {
 		l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{row.limit}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 4}); err != nil {
@@ -161,7 +161,7 @@ func TestUsageShowsHolds(t *testing.T) {
 	}
 }
 
-// Whatever other keys do, and however many limits a plan has, a customer sees the customer's own plan, and no key.
+// Whatever other keys do, and however many limits a plan has, customers see only their own plan, and no key.
 func TestUsageSaysNothingAboutOtherKeys(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 30, 0, 0, time.UTC)
 	l := core.Must(core.New(usageRules(core.FailLocal), core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
@@ -200,7 +200,8 @@ func TestUsageNamesUnits(t *testing.T) {
 	}
 }
 
-// Of a bucket that is used up, reset is when one more request fits; before that, when it is full; and now if nothing is used.
+// The reset of a used-up bucket is when one more request fits. Otherwise it is when the bucket is full, which is now if
+// nothing is used.
 func TestUsageOfABucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 1000).UTC()
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerHour(60)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
@@ -217,7 +218,7 @@ func TestUsageOfABucket(t *testing.T) {
 	}
 }
 
-// What has started over, such as a window or a grant that has ended, shows as unused.
+// Windows and grants that have ended show as unused.
 func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerMonth(10)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
@@ -257,8 +258,8 @@ func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 	}
 }
 
-// TestUsageOfNamedRules checks that clients see only the named rules, and that a rule that is not named gives strangers
-// no key and nobody an error.
+// TestUsageOfNamedRules checks that clients see only the named rules, and that no other rule is asked for a key or
+// causes an error.
 func TestUsageOfNamedRules(t *testing.T) {
 	var log strings.Builder
 	user := keyfunc.Header("X-User")

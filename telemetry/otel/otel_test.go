@@ -30,7 +30,7 @@ func user(r *http.Request) (string, error) {
 // A store is a MemoryStore that reports leases.
 type store struct{ core.MemoryStore }
 
-// Take has no room for the claims of a flood.
+// Take is overloaded by the claims of a flood.
 func (s *store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if claims[0].Rule == "flood" {
 		return nil, breaker.ErrTooMany
@@ -55,7 +55,7 @@ func ask(ctx context.Context, l *core.Limiter, user string) {
 	_, _ = l.Check(r)
 }
 
-// collect returns the sums and gauges that are not 0, as "name attributes", and the histograms by name.
+// collect returns the sums and gauges other than 0, as "name attributes", and the histograms by name.
 func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
 	var data metricdata.ResourceMetrics

@@ -25,7 +25,7 @@ func user(r *http.Request) (string, error) {
 	return "", core.ErrNoKey
 }
 
-// driven returns the counts of three requests of ann and one without a key, at a limit of two.
+// driven returns the counts of three requests of ann and one request without a key, under a limit of two.
 func driven(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
 	tel := telemetry.New(telemetry.Options{})
@@ -146,7 +146,7 @@ func TestStoreDuration(t *testing.T) {
 	t.Error("the histogram is missing")
 }
 
-// TestWaits checks the histogram of waits of a rule, and how many requests wait.
+// TestWaits checks the histogram of a rule's waits, and the number of waiting requests.
 func TestWaits(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	limit := core.PerSecond(1)
@@ -181,10 +181,10 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// A leasing is a store in memory that says that it leases.
+// A leasing is a store in memory that reports leases.
 type leasing struct{ core.MemoryStore }
 
-// Take has no room for the claims of a flood.
+// Take is overloaded by the claims of a flood.
 func (s *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if claims[0].Rule == "flood" {
 		return nil, breaker.ErrTooMany
@@ -229,7 +229,7 @@ func TestStoreGauges(t *testing.T) {
 	}
 }
 
-// Clients choose a million keys and 10,000 paths: neither adds a series.
+// Clients choose a million keys and 10,000 paths. Neither adds a series.
 func TestSeriesDoNotDependOnClients(t *testing.T) {
 	tel := driven(t)
 	limit := core.PerHour(2)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// module is a module whose test does not look at what happens at the bound.
+// module is a module whose test does not check the bound.
 var module = map[string]string{
 	"go.mod": "module tiny\n\ngo 1.26\n",
 	"tiny.go": `package tiny
@@ -41,8 +41,8 @@ func TestClipAtTheBound(t *testing.T) {
 `,
 }
 
-// tiny returns a job for the module, with what is accepted. Its first build compiles the standard library, which takes
-// minutes on a busy machine.
+// tiny returns a job for the module with these accepted mutants. Its first build compiles the standard library, which
+// takes minutes on a busy machine.
 func tiny(t *testing.T, accepts string) *job {
 	dir := t.TempDir()
 	for name, text := range module {
@@ -65,7 +65,7 @@ const equivalent = "tiny.go: if n > 10 {: > becomes >=\n\t10 clipped to 10 is 10
 func TestRun(t *testing.T) {
 	for name, row := range map[string]struct {
 		accepts string
-		faults  []string // that the error names
+		faults  []string // named in the error
 		results []string
 	}{
 		"a survivor is an error": {

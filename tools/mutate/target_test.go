@@ -14,9 +14,9 @@ func TestEachPatternMatchesAFileOfTheModule(t *testing.T) {
 	}
 }
 
-// TestEachFilterMatchesATest checks that the tests that run first, or not at all, were not renamed in the meantime.
+// TestEachFilterMatchesATest checks that the tests that run first, or not at all, still exist.
 func TestEachFilterMatchesATest(t *testing.T) {
-	tests := make(map[string]string) // names of a package, one a line
+	tests := make(map[string]string) // the test names of a package, one per line
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	for _, p := range patterns {
 		for _, s := range p.suites {

@@ -29,7 +29,7 @@ type Route struct {
 	Handler http.HandlerFunc
 }
 
-// Methods are what every Route answers.
+// Methods are the methods that every Route serves.
 var Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions}
 
 // An App is an application in terms that every framework can build.
@@ -62,7 +62,7 @@ type group struct {
 	run  func(*testing.T, Adapter)
 }
 
-// byPlace depend on where the middleware is mounted.
+// byPlace depend on the place where the middleware is mounted.
 var byPlace = []group{
 	{"denial", testDenial},
 	{"failure", testFailure},
@@ -127,7 +127,7 @@ func Run(t *testing.T, a Adapter) {
 	runAll(t, a, anyPlace)
 }
 
-// RunPlaced checks what depends on the place, for each further place where the middleware of an adapter can be mounted.
+// RunPlaced checks the promises that depend on the place, for each further place where an adapter can be mounted.
 func RunPlaced(t *testing.T, a Adapter) { runAll(t, a, byPlace) }
 
 func runAll(t *testing.T, a Adapter, groups []group) {

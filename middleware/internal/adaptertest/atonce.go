@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// testAtOnce checks a limit of requests in flight: a place is taken until the handler has ended, however it ends. Such a
-// limit shows only where it denies.
+// testAtOnce checks a limit of requests in flight: a request takes a place until its handler has ended, however it ends.
+// Only a denial shows such a limit.
 func testAtOnce(t *testing.T, a Adapter) {
 	for why, end := range map[string]func(w http.ResponseWriter){
 		"returns": func(http.ResponseWriter) {},

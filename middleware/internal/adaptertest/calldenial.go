@@ -24,7 +24,7 @@ var callers = map[string]call{
 	"GET":           {get: true},
 }
 
-// A refusal is what a client finds in the response to a call that is not admitted.
+// A refusal is the part of a response by which a client learns that its call is not admitted.
 type refusal struct {
 	code     int
 	name     string   // of the code
@@ -167,7 +167,7 @@ func testCallDenial(t *testing.T, a Adapter) {
 	}
 }
 
-// failedCalls are what clients find in the response to calls that could not be decided, by the HTTP status.
+// failedCalls are the refusals of calls that could not be decided, by HTTP status.
 var failedCalls = map[int]refusal{
 	400: {3, "invalid_argument", 400, "-1", nil},
 	500: {13, "internal", 500, "-1", nil},
@@ -197,7 +197,7 @@ func testCallFailure(t *testing.T, a Adapter) {
 	}
 }
 
-// testCallNested checks that an outer limiter notices that an inner one has denied a call.
+// testCallNested checks that an outer limiter notices that an inner limiter has denied a call.
 func testCallNested(t *testing.T, a Adapter) {
 	for name, c := range callers {
 		outer, _, ends := holding()

@@ -81,7 +81,7 @@ func (a answerer) then(all ...string) answerer {
 	}
 }
 
-// with responds like a, with header fields.
+// with responds like a, with additional header fields.
 func (a answerer) with(all ...string) answerer {
 	return func(w http.ResponseWriter) {
 		fields(w.Header(), all...)
@@ -94,7 +94,7 @@ func body(parts ...string) answerer {
 	return func(w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Join(parts, "")) }
 }
 
-// bytewise responds with a body, a byte at a time.
+// bytewise responds with a body, one byte at a time.
 func bytewise(parts ...string) answerer {
 	return func(w http.ResponseWriter) {
 		for _, b := range []byte(strings.Join(parts, "")) {
@@ -202,7 +202,7 @@ var callEndings = []struct {
 	{"GET: an error", call{get: true}, httpStatus(409), 409},
 }
 
-// testCallOutcome checks the status of calls, and that the client gets what it gets without a limiter.
+// testCallOutcome checks the status of calls, and that the client gets the same response as without a limiter.
 func testCallOutcome(t *testing.T, a Adapter) {
 	for _, row := range callEndings {
 		for _, http2 := range []bool{false, true} {
@@ -227,7 +227,8 @@ func testCallOutcome(t *testing.T, a Adapter) {
 	}
 }
 
-// FuzzCalls writes bodies in two parts to calls of any content type. Nothing panics, and the client gets the same bytes.
+// FuzzCalls responds to calls of any content type with bodies in two parts. Nothing panics, and the client gets the same
+// bytes.
 func FuzzCalls(f *testing.F, a Adapter) {
 	for i, row := range callEndings {
 		w := httptest.NewRecorder()

@@ -37,7 +37,8 @@ func testClientIP(t *testing.T, a Adapter) {
 	}
 }
 
-// testRewrittenAddress checks that the first request whose address a middleware has rewritten is logged, with the mend.
+// testRewrittenAddress checks that the limiter logs the first request whose address a middleware has rewritten, and says
+// what to do.
 func testRewrittenAddress(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		name   string

@@ -16,7 +16,7 @@ import (
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
-// testCount checks that exactly as many requests pass as the limit says, and that a denied one does not get to the handler.
+// testCount checks that exactly the limit is admitted, and that a denied request does not reach the handler.
 func testCount(t *testing.T, a Adapter) {
 	var served atomic.Int32
 	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(3)}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func testCount(t *testing.T, a Adapter) {
 	}
 }
 
-// testDenial checks the body of the default answer, and that HEAD gets none.
+// testDenial checks the body of the default response, and that the response to HEAD has none.
 func testDenial(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		why      string
@@ -81,8 +81,8 @@ func testDenial(t *testing.T, a Adapter) {
 	}
 }
 
-// extendedDenial returns the answer to a denied request when the deny handler adds a header field and calls
-// WriteDenial. The field is checked and removed.
+// extendedDenial returns the response to a denied request whose deny handler adds a header field and calls
+// WriteDenial. It checks and removes the field.
 func (a Adapter) extendedDenial(t *testing.T, results []core.Result) reply {
 	const field = "X-Denied-By"
 	s := a.serve(t, single(Guard{Limiter: scripted(results...), Denied: func(h http.Header, d core.Decision) {
@@ -121,7 +121,7 @@ func (r reply) problem(t testing.TB, status int) map[string]any {
 	return members
 }
 
-// wantNoBody checks an answer to HEAD, which has no body and so no content type.
+// wantNoBody checks a response to HEAD, which has no body and no content type.
 func (r reply) wantNoBody(t testing.TB, status int) {
 	t.Helper()
 	r.wantStatus(t, status)

@@ -28,7 +28,7 @@ type failure struct {
 	why    string
 	store  core.Store
 	rule   core.Rule // without limits
-	status int       // of the answer
+	status int       // of the response
 	kind   error     // of the error
 }
 
@@ -39,7 +39,7 @@ func (f failure) limiter() *core.Limiter {
 
 var failures = []failure{
 	{"no key", &script{}, core.Rule{Key: keyOf("", errNoKey)}, 400, core.ErrNoKey},
-	{"an empty key is none", &script{}, core.Rule{Key: keyOf("", nil)}, 400, core.ErrNoKey},
+	{"an empty key counts as missing", &script{}, core.Rule{Key: keyOf("", nil)}, 400, core.ErrNoKey},
 	{"an ambiguous key", &script{}, core.Rule{Key: keyOf("", errBadKey)}, 400, core.ErrBadKey},
 	{"any other error of a key func", &script{}, core.Rule{Key: keyOf("", errSecret)}, 500, errSecret},
 	{"a key func that panics", &script{}, core.Rule{Key: func(*http.Request) (string, error) { panic(secret) }}, 500, core.ErrInvalid},
@@ -50,7 +50,7 @@ var failures = []failure{
 	{"the store is down", &script{err: errSecret}, core.Rule{Key: anyone, OnFailure: core.FailClosed}, 503, core.ErrUnavailable},
 }
 
-// testFailure checks the default answers to requests that cannot be decided.
+// testFailure checks the default responses to requests that cannot be decided.
 func testFailure(t *testing.T, a Adapter) {
 	for _, row := range failures {
 		t.Run(row.why, func(t *testing.T) {
@@ -82,8 +82,8 @@ func testFailureModes(t *testing.T, a Adapter) {
 		mode core.FailureMode
 		want []string
 	}{
-		"fail open admits and says nothing":         {core.FailOpen, nil},
-		"fail local enforces from memory all along": {core.FailLocal, []string{"1", "0"}},
+		"fail open admits without headers": {core.FailOpen, nil},
+		"fail local enforces from memory":  {core.FailLocal, []string{"1", "0"}},
 	} {
 		t.Run(why, func(t *testing.T) {
 			down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: row.mode}}
@@ -97,8 +97,8 @@ func testFailureModes(t *testing.T, a Adapter) {
 	}
 }
 
-// withOpenBreaker returns l, whose store fails, once l no longer asks it: before, a rule that fails open is enforced from
-// memory.
+// withOpenBreaker returns l, whose store fails, once its breaker is open. Before that, a rule that fails open is enforced
+// from memory.
 func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 	for range 100 {
 		if l.StoreHealth().Down {
@@ -112,7 +112,8 @@ func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 	return nil
 }
 
-// loggedAnswer returns the answer of app when its error handler logs the error, which is kind, and calls WriteError.
+// loggedAnswer returns the response of app if its error handler logs the error, which must be kind, and calls
+// WriteError.
 func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
 	var logged error
 	app.Guards[0].Log = func(err error) { logged = err }

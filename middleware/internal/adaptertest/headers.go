@@ -49,12 +49,12 @@ var decisionFields = []struct {
 	{"above the capacity: the truth, and no Retry-After", []core.Result{tooBig}, 413, gitHub("100", "97", "3", "1767268802", "api")},
 	{"rate 0 is not the fault of the cost", []core.Result{never}, 429, gitHub("0", "0", "0", "1767268800", "closed")},
 	{"the tightest is shown", []core.Result{half, hourly}, 200, gitHub("1000", "400", "600", "1767270960", "hour")},
-	{"a denied one is tighter than any", []core.Result{hourly, empty}, 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")},
+	{"a denied limit is tighter than any other", []core.Result{hourly, empty}, 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")},
 	{"a dry run never shows", []core.Result{dryRun(denied(allowed("trial", perHour, 0, time.Second, time.Hour), time.Second)), half}, 200, halfSet},
-	{"nor alone", []core.Result{dryRun(empty)}, 200, nil},
+	{"a dry run alone is not shown", []core.Result{dryRun(empty)}, 200, nil},
 }
 
-// testHeaders checks the fields of the default writer on the wire, by HTTP/1.1 and HTTP/2, to GET and HEAD.
+// testHeaders checks the fields of the default writer over HTTP/1.1 and HTTP/2, for GET and HEAD.
 func testHeaders(t *testing.T, a Adapter) {
 	for _, row := range decisionFields {
 		for _, http2 := range []bool{false, true} {

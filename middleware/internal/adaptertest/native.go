@@ -19,8 +19,8 @@ import (
 
 // A Native is an adapter for a server of gRPC that is not an http.Handler.
 type Native struct {
-	// Serve serves a method, whose calls pass the guards, the first outermost. handle returns the code of the call. A
-	// call whose handler panics ends with the code 13. call calls the method, and returns when the server has ended the call.
+	// Serve serves a method behind the guards, the first outermost. handle returns the code of the call. A call whose handler
+	// panics ends with code 13. call calls the method, and returns when the server has ended the call.
 	Serve func(t *testing.T, guards []Guard, handle func(context.Context) (code int)) (call func(context.Context) NativeReply)
 
 	Size int64 // of the response to a successful call, in bytes
@@ -30,12 +30,12 @@ type Native struct {
 type NativeReply struct {
 	Code            int
 	Message         string
-	Details         []string // each the name of the type, a space and the protobuf
+	Details         []string // each is the name of the type, a space and the protobuf
 	Header, Trailer http.Header
 	TrailersOnly    bool // there is one HEADERS frame
 }
 
-// native are the parts of the contract that are not about HTTP.
+// native are the parts of the contract for adapters without HTTP.
 var native = []struct {
 	name string
 	run  func(Native, *testing.T)
@@ -60,7 +60,7 @@ var native = []struct {
 	{"waiting within a deadline", Native.testWaitingWithinADeadline},
 }
 
-// RunNative checks an adapter that is not for http.Handlers.
+// RunNative checks an adapter that is not an HTTP middleware.
 func RunNative(t *testing.T, n Native) {
 	for _, part := range native {
 		t.Run(part.name, func(t *testing.T) { part.run(n, t) })
@@ -135,7 +135,7 @@ func (n Native) testFailure(t *testing.T) {
 	}
 }
 
-// testHandlers checks deny and error handlers that log, and send the default.
+// testHandlers checks deny and error handlers that log and send the default response.
 func (n Native) testHandlers(t *testing.T) {
 	var seen core.Decision
 	got := n.once(t, mustNotRun(t), Guard{Limiter: scripted(empty), Denied: func(_ http.Header, d core.Decision) { seen = d }})
@@ -173,7 +173,7 @@ func (n Native) testHeaders(t *testing.T) {
 	}
 }
 
-// testFailedHeaders checks that a call that an admitted handler fails has the fields, and that a client may still retry it.
+// testFailedHeaders checks that an admitted call that fails has the header fields, and that a client may still retry it.
 func (n Native) testFailedHeaders(t *testing.T) {
 	got := n.once(t, func(context.Context) int { return 14 }, Guard{Limiter: scripted(half)}, Guard{Limiter: scripted(half)})
 	got.wantFields(t, halfSet...)
@@ -298,7 +298,7 @@ func (n Native) testMountedTwice(t *testing.T) {
 	}
 }
 
-// testNested checks that an outer limiter notices that an inner one has denied a call.
+// testNested checks that an outer limiter notices that an inner limiter has denied a call.
 func (n Native) testNested(t *testing.T) {
 	outer, _, ends := holding()
 	n.once(t, mustNotRun(t), Guard{Limiter: outer}, Guard{Limiter: scripted(empty)})

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// at returns a limiter like scripted, by another clock, so that a mixture of two decisions would show.
+// at returns a limiter like scripted, on another clock, so that the test notices a mixture of two decisions.
 func at(clock time.Time, t core.Result) *core.Limiter {
 	return newLimiter(&script{at: clock, results: []core.Result{t}}, rulesOf([]core.Result{t})...)
 }
@@ -19,7 +19,7 @@ var (
 	tight = allowed("route", core.PerSecond(10), 1, 100*time.Millisecond, 900*time.Millisecond)
 )
 
-// limiterPairs are the decisions of an application's limiter and of a route's, and what they are together.
+// limiterPairs are the decisions of an application's limiter and of a route's limiter, and the joint result.
 var limiterPairs = []struct {
 	why         string
 	app, route  *core.Limiter
@@ -35,7 +35,7 @@ var limiterPairs = []struct {
 	{"the application's denies: the route's is not asked", at(noon, empty), at(later, tight), 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1"), false},
 }
 
-// testTwoLimiters checks a limiter of the application together with one of the route.
+// testTwoLimiters checks a limiter of the application together with a limiter of the route.
 func testTwoLimiters(t *testing.T, a Adapter) {
 	for _, row := range limiterPairs {
 		t.Run(row.why, func(t *testing.T) {

@@ -59,7 +59,7 @@ var big = strings.Repeat("x", 100_000)
 type ending struct {
 	why    string
 	handle http.HandlerFunc
-	status []int // of the outcome; several where a framework has a say
+	status []int // of the outcome; frameworks may differ
 	bytes  int64
 	err    bool
 }
@@ -155,7 +155,8 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	return ends.seen[0]
 }
 
-// testClientGone checks that a client that disconnects is noticed, even if the handler responds with 200 in the end.
+// testClientGone checks that the outcome shows that the client has disconnected, even if the handler responds with
+// 200.
 func testClientGone(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		started := make(chan bool)
@@ -211,8 +212,8 @@ func optional(w http.ResponseWriter) string {
 	return fmt.Sprint(closeNotifier, flusher, flushError, hijacker, pusher, readerFrom, stringWriter, deadlines, duplex)
 }
 
-// testWatchedWriter checks that a handler whose outcome a rule needs finds the optional interfaces that it finds without the
-// middleware, and that the server sends what it writes.
+// testWatchedWriter checks that a handler whose outcome a rule needs finds the same optional interfaces as without the
+// middleware, and that the server sends what the handler writes.
 func testWatchedWriter(t *testing.T, a Adapter) {
 	l, _, _ := holding()
 	for _, http2 := range []bool{false, true} {
@@ -236,8 +237,8 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 	}
 }
 
-// testUnwatchedWriter checks that a request whose outcome no rule needs gets the same writer as without the middleware: of the
-// same type, and above the server's own writer if the framework lets a handler find out.
+// testUnwatchedWriter checks that a handler whose outcome no rule needs gets the same writer as without the middleware: one of
+// the same type, directly on the server's writer.
 func testUnwatchedWriter(t *testing.T, a Adapter) {
 	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()

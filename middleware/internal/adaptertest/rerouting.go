@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A rerouted App has routes whose handler has the App serve the request as a login. A limiter admits 5 logins per hour, and 1,000
-// of any kind.
+// A rerouted App has routes whose handlers make the App serve the request as a login. A limiter admits 5 logins per hour, and
+// 1,000 of any kind.
 type rerouted struct {
 	*server
 	limiter *core.Limiter
@@ -57,7 +57,7 @@ func moved(r *http.Request) *http.Request {
 	return r
 }
 
-// testRerouted checks that a request that is routed again is charged for its new route, and once by each rule.
+// testRerouted checks that a request that is routed again is charged for its new route, and only once by each rule.
 func testRerouted(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		why     string
@@ -86,7 +86,7 @@ func testRerouted(t *testing.T, a Adapter) {
 				}
 			}
 			s.wantUsed(t, 8, 5)
-			for range 3 { // now the route itself
+			for range 3 { // now the login itself
 				s.do(http.MethodPost, "/login").wantStatus(t, 429)
 			}
 			s.wantUsed(t, 8, 5)
@@ -94,7 +94,7 @@ func testRerouted(t *testing.T, a Adapter) {
 	}
 }
 
-// testBatch checks that each part of a batch is a login, at the cost of one request of any kind.
+// testBatch checks that each part of a batch is charged as a login, and the whole batch as one request.
 func testBatch(t *testing.T, a Adapter) {
 	s := a.serveRerouted(t, apiAndLogin(), func(again http.Handler, _ http.ResponseWriter, r *http.Request) {
 		for range 10 {
@@ -143,7 +143,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 	}
 }
 
-// wantUsed checks what has been used of the rules. Without a CostAfter, each login that was used has run.
+// wantUsed checks how much of the rules is used. Without CostAfter, that is the number of logins that ran.
 func (s *rerouted) wantUsed(t *testing.T, api, login int) {
 	t.Helper()
 	for rule, want := range map[string]int{"api": api, "login": login} {

@@ -14,7 +14,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// testRoutes checks the ways to limit routes apart: a limiter of a route, Match, Pattern, and reading apart from writing.
+// testRoutes checks the ways to limit routes separately: a limiter of a route, Match, Pattern, and separate rules for
+// reads and writes.
 func testRoutes(t *testing.T, a Adapter) {
 	perHour := func(n int) []core.Limit { return []core.Limit{core.PerHour(n).Using(core.SlidingLog)} }
 	memory := func(rules ...core.Rule) []Guard {
@@ -30,7 +31,7 @@ func testRoutes(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		why    string
 		app    App
-		passes []string // requests that pass once; each is then denied
+		passes []string // requests that are admitted once and then denied
 		free   []string // requests that are never denied
 	}{
 		{"a limiter of a route is asked for that route alone", App{Routes: []Route{guardedLogin, user}}, []string{"GET /login"}, []string{"GET /users/1"}},
@@ -54,7 +55,7 @@ func testRoutes(t *testing.T, a Adapter) {
 	}
 }
 
-// wantStatuses checks that each of the requests is answered with status.
+// wantStatuses checks that each request gets status.
 func (s *server) wantStatuses(t *testing.T, round int, requests []string, status int) {
 	for _, request := range requests {
 		if got := s.request(request); got.StatusCode != status {
@@ -105,13 +106,13 @@ func testPatterns(t *testing.T, a Adapter) {
 	}
 }
 
-// testUnknownPatterns checks that requests of no route, or with unknown methods, share one key, which never holds what the
-// client wrote.
+// testUnknownPatterns checks that requests without a route, or with unknown methods, share one key, which contains no text
+// from the client.
 func testUnknownPatterns(t *testing.T, a Adapter) {
 	p := a.servePatterns(t)
 	for _, row := range []struct {
 		one, other string
-		routed     bool // some routers deny it before it gets to the guards
+		routed     bool // some routers reject it before it reaches the guards
 	}{
 		{"GET /nowhere", "GET /nowhere/else", a.RoutedOnly},
 		{"BREW /users/42", "STEEP /users/42", true},
@@ -124,7 +125,7 @@ func testUnknownPatterns(t *testing.T, a Adapter) {
 	}
 }
 
-// cleaners change the path of a request as middleware of routers does.
+// cleaners change the path of a request as routers' middleware does.
 var cleaners = map[string]func(*url.URL){
 	"none":         func(*url.URL) {},
 	"strip":        func(u *url.URL) { u.Path = cmp.Or(strings.TrimSuffix(u.Path, "/"), "/") },
@@ -140,8 +141,8 @@ var oddPaths = []string{
 	"/login;x", "/login/;x", "/login%3B", "/login?x", "/login/?x#y", "/login/.", "/login/x/..",
 }
 
-// testOddPaths checks that a login is not served beyond the limit of its route, however its path is written, and whether
-// the server, the router or the limiter cleans it.
+// testOddPaths checks that logins are limited by their route's limit, however the path is written, and whether the
+// server, the router or the limiter cleans it.
 func testOddPaths(t *testing.T, a Adapter) {
 	limit := []core.Limit{core.PerHour(1).Using(core.SlidingLog)}
 	isLogin := func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
@@ -187,7 +188,7 @@ func testOddPaths(t *testing.T, a Adapter) {
 	}
 }
 
-// testPreflight checks that core.Preflight frees exactly the preflight.
+// testPreflight checks that core.Preflight skips only preflights.
 func testPreflight(t *testing.T, a Adapter) {
 	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(anyone)}, core.WithSkip(core.Preflight)))
 	s := a.serve(t, single(Guard{Limiter: l}))

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A script is a store that returns fixed results, and records the keys that it was asked for.
+// A script is a store that returns fixed results and records the requested keys.
 type script struct {
 	at      time.Time
 	results []core.Result
@@ -73,7 +73,7 @@ func newLimiter(s core.Store, rules ...core.Rule) *core.Limiter {
 	return core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(timeout), core.WithLogger(slog.New(slog.DiscardHandler))))
 }
 
-// counting returns a limiter of n per hour, in memory, so that nothing comes back during a test.
+// counting returns a limiter of n per hour in memory, of which nothing refills during a test.
 func counting(n int) *core.Limiter {
 	return newLimiter(new(core.MemoryStore), core.PerHour(n).Using(core.SlidingLog).By(anyone))
 }

@@ -116,7 +116,7 @@ func (r reply) wantLimiting(t testing.TB, want ...string) {
 	}
 }
 
-// ok is a handler that answers "ok".
+// ok is a handler that responds with "ok".
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 // single is an App with one guard and the handler ok at "/".

@@ -10,10 +10,10 @@ import (
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
-// skippedRoutes are the routes that testSkips skips, as a rules file does. All others are limited.
+// skippedRoutes are the routes that testSkips skips, as a rules file does. All other routes are limited.
 var skippedRoutes = []string{"/healthz", "/static/{file}"}
 
-// skippingPaths are paths that one reading turns into a skipped path.
+// skippingPaths are paths that some software reads as a skipped path.
 var skippingPaths = []string{
 	"/healthz", "/healthz/", "//healthz", "/healthz//", "/./healthz", "/healthz/.", "/health%7A", "/%68ealthz", "/%2Fhealthz", "/healthz%2F", "/healthz;x",
 	"/healthz%3Bx", "/healthz%00", "/healthz/..", "/healthz/../login", "/healthz/%2e%2e/login", "/healthz%2f..%2flogin", "/healthz/..%2flogin",
@@ -28,9 +28,8 @@ var skippingPaths = []string{
 	"/login", "/login/", "//login", "/x",
 }
 
-// testSkips checks that a skip is never wider than the handler: a request that is skipped is served by the
-// handler of a skipped route or by none, however its path is written, and whether the server, the router or a middleware
-// cleans it in front of the limiter or behind it.
+// testSkips checks that a skipped request is served by the handler of a skipped route or by none, however its path is
+// written, and whether the server, the router or a middleware cleans it, in front of the limiter or behind it.
 func testSkips(t *testing.T, a Adapter) {
 	limited, served := false, ""
 	key := func(*http.Request) (string, error) {
@@ -82,10 +81,10 @@ func testSkips(t *testing.T, a Adapter) {
 	}
 }
 
-// RunSkips checks that a skip is never wider than the handler, for each further configuration of a router.
+// RunSkips runs testSkips for each further configuration of a router.
 func RunSkips(t *testing.T, a Adapter) { testSkips(t, a) }
 
-// testAmbiguousPaths checks that the client is at fault if its path cannot be told apart from another route's: it gets 400.
+// testAmbiguousPaths checks that a client gets 400 if its path could also mean another route's path.
 func testAmbiguousPaths(t *testing.T, a Adapter) {
 	isLogin := func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
 	limits := []core.Limit{core.PerHour(1000)}

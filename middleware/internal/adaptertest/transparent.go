@@ -32,7 +32,7 @@ func lookAt(r *http.Request) string {
 
 type contextKey struct{}
 
-// observed serves app and records the request after that in v. It recovers from panics, as many a middleware does.
+// observed serves app and then records the request in v. It recovers from panics, as many middlewares do.
 func observed(app http.Handler, v *view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -46,8 +46,8 @@ func observed(app http.Handler, v *view) http.Handler {
 }
 
 // testTransparency serves each request without a limiter and with two nested ones. A middleware around the application sees the
-// same changes to the request, and the server removes the files of multipart forms. (A router that copies the request, as chi
-// does, loses some of that without a limiter too.)
+// same changes to the request in both cases, and the server removes the files of multipart forms. (A router that copies the
+// request, like chi, loses some changes even without a limiter.)
 func testTransparency(t *testing.T, a Adapter) {
 	for why, handle := range map[string]func(r *http.Request){
 		"nothing":             func(*http.Request) {},
@@ -90,7 +90,7 @@ func (a Adapter) upload(t *testing.T, handle func(*http.Request), http2 bool, gu
 	r.Header.Set("Content-Type", contentType)
 	r.Trailer = http.Header{"X-Declared": {"1"}}
 	s.send(r)
-	s.Close() // waits for the server to be done with the request
+	s.Close() // waits until the server has finished the request
 	left, err := os.ReadDir(files)
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func form(t *testing.T) (io.Reader, string) {
 	return &body, w.FormDataContentType()
 }
 
-// testTrailers sends a trailer that the request has not declared, which net/http adds to the request of the server. It
-// reaches the handler with a limiter if it does without.
+// testTrailers sends a trailer that the request has not declared, which net/http adds to the server's request. If it
+// reaches the handler without a limiter, it also does with a limiter.
 func testTrailers(t *testing.T, a Adapter) {
 	without, with := a.trailer(t, nil), a.trailer(t, []Guard{{Limiter: counting(9)}})
 	if without.inside != "" && with.inside != without.inside || with.around != without.around {

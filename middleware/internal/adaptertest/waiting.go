@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A turns is a store whose requests have their turn after a wait. It counts what they were charged and have not given back.
+// A turns is a store whose requests have their turn after a wait. It counts the charges that were not refunded.
 type turns struct {
 	script
 	charged atomic.Int64
@@ -67,8 +67,8 @@ func testWaiting(t *testing.T, a Adapter) {
 	}
 }
 
-// testWaitingBody checks that nobody reads the body of a request that waits: over HTTP/1 the client is not asked for
-// it, and over HTTP/2 it gets no further than flow control lets it.
+// testWaitingBody checks that nobody reads the body of a request that waits: over HTTP/1 the server does not ask for
+// it, and over HTTP/2 the client sends no more than flow control allows.
 func testWaitingBody(t *testing.T, a Adapter) {
 	const wait, size, most = 150 * time.Millisecond, 16 << 20, 4 << 20
 	for _, http2 := range []bool{false, true} {
@@ -101,8 +101,8 @@ func (z countedZeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and
-// that its place and its turn are free.
+// testWaitingClientGone checks that if a client disconnects while its request waits, the handler never runs, and the
+// request's place and turn are free again.
 func testWaitingClientGone(t *testing.T, a Adapter) {
 	for _, way := range []struct{ http2, body bool }{{false, false}, {true, false}, {true, true}} {
 		l, store, begun := waitFor(time.Hour)
@@ -115,8 +115,8 @@ func testWaitingClientGone(t *testing.T, a Adapter) {
 	}
 }
 
-// testWaitingClientGoneUnnoticed checks what becomes of a request over HTTP/1 whose client disconnects before its body
-// was read, which net/http does not notice: its place is free at its turn, and its handler cannot read the body.
+// testWaitingClientGoneUnnoticed checks a client that disconnects over HTTP/1 before its body is read, which net/http
+// does not notice: the request's place is free at its turn, and the handler cannot read the body.
 func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	l, store, begun := waitFor(150 * time.Millisecond)
 	app := single(Guard{Limiter: l})
@@ -131,8 +131,8 @@ func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	}
 }
 
-// disconnect sends a request, with a body that does not end or without one, whose client disconnects when begun gets a
-// value. It returns a channel that is closed when app has served it.
+// disconnect sends a request, with an endless body or without one, and disconnects when begun gets a value. It returns
+// a channel that is closed when app has served the request.
 func disconnect(t *testing.T, a Adapter, app App, http2, body bool, begun <-chan bool) (ended chan bool) {
 	h := a.Build(app)
 	ended = make(chan bool)
@@ -231,7 +231,7 @@ func serveTimed(t *testing.T, h http.Handler, http2 bool, d time.Duration) *http
 	return s
 }
 
-// bookings is a store in memory that counts its calls. The limiter takes it for a remote one.
+// bookings is a store in memory that counts its calls. The limiter treats it as a remote store.
 type bookings struct {
 	core.MemoryStore
 	calls   atomic.Int64
@@ -259,7 +259,7 @@ func bookingsOf(more ...core.Rule) (*core.Limiter, *bookings) {
 }
 
 // testWaitingWithinATimeout checks that no request waits beyond the server's WriteTimeout if a writer around the response
-// hides how to extend it.
+// hides the way to extend it.
 func testWaitingWithinATimeout(t *testing.T, a Adapter) {
 	l, store := bookingsOf()
 	h := a.Build(single(Guard{Limiter: l}))
@@ -313,7 +313,7 @@ func testWaitingWithinADeadline(t *testing.T, a Adapter) {
 	}
 }
 
-// testWaitingHoldsNothing checks that a request that waits takes no place of another rule.
+// testWaitingHoldsNothing checks that a waiting request takes no place under another rule.
 func testWaitingHoldsNothing(t *testing.T, a Adapter) {
 	l, store := bookingsOf(core.Rule{Name: "places", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}})
 	app := single(Guard{Limiter: l})

@@ -38,7 +38,7 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// testResponseWriter checks that the handler gets the writer that it gets without the middleware.
+// testResponseWriter checks that the handler gets the same writer as without the middleware.
 func testResponseWriter(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		_, flusher := w.(http.Flusher)
@@ -61,7 +61,7 @@ func testResponseWriter(t *testing.T, a Adapter) {
 	}
 }
 
-// testStreaming checks server-sent events: each gets to the client before the next is written.
+// testStreaming checks server-sent events: each event reaches the client before the next is written.
 func testStreaming(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		next := make(chan bool)
@@ -115,7 +115,7 @@ func testHijack(t *testing.T, a Adapter) {
 	}
 }
 
-// upgrade speaks to a server that echoes five bytes after a switch of protocols.
+// upgrade talks to a server that echoes five bytes after switching protocols.
 func upgrade(t *testing.T, address string) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -140,8 +140,8 @@ func upgrade(t *testing.T, address string) {
 	}
 }
 
-// testEarlyHints checks 103 before the response. Frameworks take any status for the final one, so the handler asks the
-// innermost writer.
+// testEarlyHints checks that 103 reaches the client before the response. Frameworks treat any status as final, so the
+// handler writes to the innermost writer.
 func testEarlyHints(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
@@ -166,7 +166,8 @@ func testEarlyHints(t *testing.T, a Adapter) {
 	}
 }
 
-// testExpectContinue checks that the body is asked for when the handler reads it, and never for a denied request.
+// testExpectContinue checks that the server asks for the body when the handler reads it, and never for a denied
+// request.
 func testExpectContinue(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(1)}}, Routes: []Route{{Pattern: "/", Handler: h}}})

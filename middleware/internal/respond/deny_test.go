@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// denied returns a decision that limits of these rules deny, for some seconds or forever.
+// denied returns a decision that is denied by limits of these rules, for some seconds or forever.
 func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
 	d := core.Decision{At: time.Unix(1767268800, 0)}
 	for _, rule := range rules {
@@ -22,14 +22,14 @@ func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
 	return d
 }
 
-// problemOf returns the answer to a request that d denies, to be marshalled as a whole.
+// problemOf returns the problem in the response to a request that d denies.
 func problemOf(d *core.Decision) Problem {
 	p := denialOf(d).problem
 	p.Violated = headers.Violated(*d)
 	return p
 }
 
-// word returns a name of n characters, half of them such as JSON escapes.
+// word returns a name of n characters, half of which JSON escapes.
 func word(n int) string {
 	const escaped = `"\<>&/'`
 	b := make([]byte, n)
@@ -70,7 +70,7 @@ func TestDenyWritesTheJSONOfTheProblem(t *testing.T) {
 	}
 }
 
-// TestDenialFollowsTheTightestResult mixes results that can never fit with others.
+// TestDenialFollowsTheTightestResult mixes results that can never fit with other results.
 func TestDenialFollowsTheTightestResult(t *testing.T) {
 	soon := core.Result{Limit: core.PerHour(1), RetryAfter: time.Second}
 	never := core.Result{Limit: core.PerHour(1), RetryAfter: core.Never}
@@ -101,7 +101,7 @@ func TestDenialFollowsTheTightestResult(t *testing.T) {
 	}
 }
 
-// TestDetailDistinguishesLimitsAndQuotas pins the texts that clients see, by the limit that is used up.
+// TestDetailDistinguishesLimitsAndQuotas checks the texts that clients see, by the limit that is used up.
 func TestDetailDistinguishesLimitsAndQuotas(t *testing.T) {
 	const soon = "Too many requests in too short a time; retry later."
 	const quota = "The quota is used up; retry later."
@@ -142,7 +142,7 @@ func TestDetailDistinguishesLimitsAndQuotas(t *testing.T) {
 	}
 }
 
-// TestDenialsShareNothing changes the fields of one response, as a middleware around may, and looks at the next.
+// TestDenialsShareNothing changes the fields of one response, as a middleware may, and checks the next response.
 func TestDenialsShareNothing(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "a"), httptest.NewRequest(http.MethodGet, "/", nil)
 	for range 2 {
@@ -166,8 +166,8 @@ func (n *nowhere) Header() http.Header         { return n.header }
 func (n *nowhere) WriteHeader(int)             {}
 func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestDenialIsMarshalledOnce checks that a denial that was made before allocates its header values only, and that its body has no
-// room in which responses at the same time could write.
+// TestDenialIsMarshalledOnce checks that a repeated denial allocates only its header values, and that its body has no spare
+// capacity in which concurrent responses could write.
 func TestDenialIsMarshalledOnce(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "once"), httptest.NewRequest(http.MethodGet, "/", nil)
 	w := &nowhere{http.Header{}}
@@ -179,7 +179,7 @@ func TestDenialIsMarshalledOnce(t *testing.T) {
 	}
 }
 
-// TestConcurrentDenials looks for bodies that get mixed up.
+// TestConcurrentDenials checks that concurrent denials do not mix up their bodies.
 func TestConcurrentDenials(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "a rule with a longer name", `"`, "<&>"} {

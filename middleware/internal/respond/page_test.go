@@ -19,7 +19,8 @@ func marshalling(p *Page) map[string]func() ([]byte, error) {
 	}
 }
 
-// TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the Problem's, and checks when header fields are set.
+// TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the JSON of the Problem, and checks when header fields
+// are set.
 func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 	pages := map[string]func(*Page, http.Header) Problem{}
 	for why, d := range map[string]core.Decision{
@@ -55,7 +56,7 @@ func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 	}
 }
 
-// TestPagesShareNothing changes what one Page has set, and looks at the next.
+// TestPagesShareNothing changes the header fields of one Page, and checks the next Page.
 func TestPagesShareNothing(t *testing.T) {
 	d := denied(core.PerHour(1), time.Second, "a")
 	for range 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestFailureSaysWhatTheClientCanDo pins the texts that clients see. None of them shows the text of the error.
+// TestFailureSaysWhatTheClientCanDo checks the texts that clients see. None shows the text of the error.
 func TestFailureSaysWhatTheClientCanDo(t *testing.T) {
 	for _, row := range []struct {
 		err    error

@@ -75,7 +75,7 @@ var watchCases = map[string]struct {
 	"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
 }
 
-// TestWatch checks the outcome recorded for everything a handler can do to a response, in each order that matters.
+// TestWatch checks the recorded outcome for everything that a handler can do to a response, in each relevant order.
 func TestWatch(t *testing.T) {
 	for why, row := range watchCases {
 		for name, w := range map[string]http.ResponseWriter{"another": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
@@ -94,7 +94,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// likeHTTP1 is a ResponseWriter with the methods of net/http's ResponseWriter for HTTP/1.
+// likeHTTP1 has the methods of net/http's ResponseWriter for HTTP/1.
 type likeHTTP1 struct{ full }
 
 func (likeHTTP1) CloseNotify() <-chan bool         { return nil }
@@ -117,7 +117,7 @@ func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWr
 	return outcome.Of(r, a)
 }
 
-// TestWriterAllocatesOnce bounds what a watched response costs with the ResponseWriters of net/http.
+// TestWriterAllocatesOnce bounds the allocations of a watched response with the ResponseWriters of net/http.
 func TestWriterAllocatesOnce(t *testing.T) {
 	w := likeHTTP1{full{httptest.NewRecorder()}}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

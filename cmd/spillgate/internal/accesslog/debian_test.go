@@ -66,7 +66,7 @@ func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 		err = r.Next(&e)
 	}
 	if !errors.Is(err, io.EOF) || r.Entries < want || r.BadSum != len(r.Bad) {
-		t.Errorf("%s: got %v, %d requests, want %d; %d bad lines, %d named", path, err, r.Entries, want, r.BadSum, len(r.Bad))
+		t.Errorf("%s: got %v, %d requests, want %d; %d bad lines, %d reported", path, err, r.Entries, want, r.BadSum, len(r.Bad))
 	}
 	lines, blank := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), 0
 	for _, line := range lines {

@@ -31,10 +31,10 @@ func TestRangeOfDenials(t *testing.T) {
 		denied, least int
 	}{
 		{"a fast limit", "{key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
-		{"a slow limit is believed", "{key: ip, limits: 1/h}", log, Options{}, 9, 9},
+		{"the denials of a slow limit stand", "{key: ip, limits: 1/h}", log, Options{}, 9, 9},
 		{"a slow dry run denies nothing", "{key: ip, limits: 1/h, dry_run: true}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
-		{"what a slow limit denies is not charged to a fast one", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
-		{"what is spread is held as long", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
+		{"a fast limit is not charged for requests that a slow limit denies", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"requests that are spread are held for the same time", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: ["+tt.rules+"]", tt.o, wholeSeconds(append(entries(nil), tt.log...)))

@@ -42,11 +42,11 @@ func TestRequestsInFlightAreHeld(t *testing.T) {
 		log    entries // by end
 		denied int     // of /b
 	}{
-		{"one that is under way is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
-		{"a success is free after its end", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
-		{"a long one is held throughout", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
+		{"a request in flight is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
+		{"a success is free once it has ended", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
+		{"a long request is held until its end", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
 		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
-		{"nor is a request without a response", entries{request("/a", 0, 10*time.Second, 0), request("/b", 10*time.Second, time.Second, 200)}, 1},
+		{"a request without a response is not free", entries{request("/a", 0, 10*time.Second, 0), request("/b", 10*time.Second, time.Second, 200)}, 1},
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)

@@ -15,9 +15,9 @@ func TestRequestsAreWhatTheServerReceived(t *testing.T) {
 		e         accesslog.Entry
 	}{
 		{"an absolute URL names the host", "{key: ip, limits: 0/s, match: example.com/a}", accesslog.Entry{Target: "http://example.com:80/a"}},
-		{"else the log does", "{key: ip, limits: 0/s, match: example.com/a}", accesslog.Entry{Target: "/a?b", Host: "example.com"}},
+		{"without one, the log names the host", "{key: ip, limits: 0/s, match: example.com/a}", accesslog.Entry{Target: "/a?b", Host: "example.com"}},
 		{"escapes", "{key: ip, limits: 0/s, match: /login}", accesslog.Entry{Target: "/%6Cogin"}},
-		{"a target that is none", "{key: ip, limits: 0/s, match: /a%zz}", accesslog.Entry{Target: "/a%zz?q"}},
+		{"an invalid target", "{key: ip, limits: 0/s, match: /a%zz}", accesslog.Entry{Target: "/a%zz?q"}},
 		{"the user", "{key: join(basic, const(x)), limits: 0/s}", accesslog.Entry{Target: "/", User: "ann"}},
 		{"a header", "{key: ip, limits: 0/s, headers: {X-A: b}}", accesslog.Entry{Target: "/", Header: http.Header{"X-A": {"b"}}}},
 	}
