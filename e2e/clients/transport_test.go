@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	requests   = 160
+	requests   = 120
 	goroutines = 20
 )
 

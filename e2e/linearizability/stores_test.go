@@ -17,7 +17,7 @@ import (
 
 const (
 	aLongTime = 3650 * 24 * time.Hour
-	thorough  = 300 * time.Millisecond // how long a row runs; at least a few histories
+	thorough  = 150 * time.Millisecond // how long a row runs; at least a few histories
 	tooLong   = 2 * time.Minute        // the bound on the search for an explanation
 )
 

@@ -161,11 +161,11 @@ func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
 }
 
 // waitRate returns the rate per second at which a thousand waiting requests go on: the environment variable SPILLGATE_WAIT_RATE,
-// or 100.
+// or 250.
 func waitRate(t *testing.T) int {
 	text := os.Getenv("SPILLGATE_WAIT_RATE")
 	if text == "" {
-		return 100
+		return 250
 	}
 	rate, err := strconv.Atoi(text)
 	if err != nil {
