@@ -1,0 +1,83 @@
+package responses
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+// TestFullDuplex checks that a handler can write its response while it still reads the body.
+func TestFullDuplex(t *testing.T) {
+	h := func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if err := c.EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+			_, _ = fmt.Fprintln(w, strings.ToUpper(lines.Text()))
+			if err := c.Flush(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
+		body, send := io.Pipe()
+		sent := make(chan bool)
+		go func() {
+			defer send.Close()
+			for _, line := range []string{"one", "two"} {
+				_, _ = io.WriteString(send, line+"\n")
+				sent <- true
+			}
+		}()
+		resp, err := s.Client().Do(wire.Request(t, http.MethodPost, s.URL, body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		for _, want := range []string{"ONE\n", "TWO\n"} {
+			if got, err := lines.ReadString('\n'); err != nil || got != want {
+				t.Fatalf("answer %q, %v, want %q", got, err, want)
+			}
+			<-sent
+		}
+		if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 { // a client that leaves earlier makes the last Flush fail
+			t.Errorf("after the last answer: %q, %v", rest, err)
+		}
+	})
+}
+
+// TestWriteDeadline checks that a write deadline that a handler sets ends its response.
+func TestWriteDeadline(t *testing.T) {
+	h := func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_, _ = io.WriteString(w, "begun")
+		if err := c.Flush(); err != nil {
+			t.Error(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(wire.Timeout)); err != nil {
+			t.Error(err)
+		}
+		if err := c.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, "too late")
+	}
+	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
+		resp, err := s.Client().Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); err == nil || strings.Contains(string(got), "late") {
+			t.Errorf("the response is %q, %v; want it cut off at the deadline", got, err)
+		}
+	})
+}
