@@ -18,7 +18,8 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// A gatedClient answers no command until the gate opens, and then with an error.
+// A gatedClient answers no command until the gate opens, and then with an error. Its server has run functions before: otherwise
+// the store would ask over another connection whether a proxy ended this one because of them.
 type gatedClient struct {
 	*redis.Client
 
@@ -73,6 +74,7 @@ func (row sharedFailure) test(t *testing.T) {
 	defer c.Close()
 	defer c.open()
 	s := New(c, Options{Prefix: "p"})
+	s.decider.server.functions.worked.Store(true)
 	rule := core.MustParseLimits("1000/h")[0].By(func(*http.Request) (string, error) { return "k", nil })
 	rule.OnFailure = core.FailOpen
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
@@ -127,6 +129,7 @@ func testReadyRequests(t *testing.T) {
 	c := &gatedClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), gate: make(chan struct{})}
 	defer c.Close()
 	s := New(c, Options{})
+	s.decider.server.functions.worked.Store(true)
 	for range 20 {
 		var callers sync.WaitGroup
 		for i := range 8 {
