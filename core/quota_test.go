@@ -586,3 +586,26 @@ func TestUsageFails(t *testing.T) {
 	_, err := core.Must(core.New([]core.Rule{closed})).Usage(nil)
 	wantError(t, err, core.ErrInvalid, "the request is nil")
 }
+
+func TestAHundredGrantsNeverAddUpToMore(t *testing.T) {
+	const grants, apart, kept = 100, 30 * time.Second, 60
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	l := core.Must(core.New([]core.Rule{plan(core.PerHour(10).Using(core.SlidingLog))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	for i := range 2 * grants {
+		now = now.Add(apart)
+		if i < grants {
+			grant(t, l, "k", 1)
+		}
+		d, err := l.UsageOf(t.Context(), "plan", "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := d.Results[0].Granted, min(i+1, grants) // of an hour, the first grants have not ended
+		if ended := i + 1 - int(time.Hour/apart); ended > 0 {
+			want = max(want-ended, 0)
+		}
+		if got > want || i < kept && got != want {
+			t.Errorf("%v after the first grant: %d are granted, want %d", now, got, want)
+		}
+	}
+}
