@@ -3,7 +3,9 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestContract(t *testing.T) {
@@ -113,5 +116,40 @@ func TestDenialsAreRememberedByDefault(t *testing.T) {
 		if ok != row.want || ok && results[0].Allowed {
 			t.Errorf("%s: TakeLocal gives %+v, %v, want a denial: %v", name, results, ok, row.want)
 		}
+	}
+}
+
+// Twice as many denials as the cache has slots leave a tenth of them empty, since two denials may share a slot.
+func TestDenyCacheHas4096SlotsByDefault(t *testing.T) {
+	testpass.Thorough(t)
+	const slots, denials = 4096, 2 * 4096
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
+	defer client.Close()
+	s := redisstore.New(client)
+	now := time.Now()
+	s.SetClock(func() time.Time { return now }) // a denial is remembered for a second
+	denied := func(i int) []core.Claim {
+		return []core.Claim{{Rule: "r", Key: strconv.Itoa(i), Limits: []core.Limit{core.PerHour(0)}}}
+	}
+	var callers sync.WaitGroup
+	const each = 8 // a batch that is too large exhausts the Lua of miniredis
+	for first := range each {
+		callers.Go(func() {
+			for i := first; i < denials; i += each {
+				if _, err := s.Take(context.Background(), denied(i), nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	remembered := 0
+	for i := range denials {
+		if _, ok := s.TakeLocal(denied(i), nil); ok {
+			remembered++
+		}
+	}
+	if remembered <= slots/2 || remembered > slots {
+		t.Errorf("%d of %d denials are remembered, want most of %d", remembered, denials, slots)
 	}
 }
