@@ -186,6 +186,41 @@ func TestDismissedCallsSayNothing(t *testing.T) {
 	}
 }
 
+// docs/failure.md states these numbers. A pause is drawn at random, so there are several.
+func TestPausesAsDocumented(t *testing.T) {
+	const ms = time.Millisecond
+	for range 20 {
+		b := newBreakerAt(t)
+		want := func(why string, least, most time.Duration) {
+			t.Helper()
+			if pause := b.resume.Sub(b.now); pause < least || pause > most {
+				t.Errorf("%s: got a pause of %v, want %v to %v", why, pause, least, most)
+			}
+		}
+		b.trips()
+		want("the first outage", 50*ms, 100*ms)
+		for range 3 {
+			b.now = b.resume
+			b.call(errDown)
+		}
+		want("after three probes that failed", 250*ms, 500*ms)
+		successes := 0
+		for b.now = b.resume; b.tripped; successes++ {
+			b.call(nil)
+		}
+		if successes != 31 {
+			t.Errorf("closed after %d successes, want 31", successes)
+		}
+		b.now = b.now.Add(5*time.Second - 1)
+		b.trips()
+		want("an outage less than five seconds later", 250*ms, 500*ms)
+		b.recovers()
+		b.now = b.now.Add(5 * time.Second)
+		b.trips()
+		want("an outage five seconds later", 50*ms, 100*ms)
+	}
+}
+
 func TestProbesOnceThenRamps(t *testing.T) {
 	b := newBreakerAt(t)
 	b.trips()
