@@ -146,6 +146,16 @@ func TestFloodDoesNotDisplaceTheTop(t *testing.T) {
 	}
 }
 
+func TestTopHas500KeysOfARuleByDefault(t *testing.T) {
+	tel := New(Options{})
+	for i := range 1000 {
+		deny(tel, "r", fmt.Sprint("user:", i))
+	}
+	if n := len(tel.Top("r", 1000)); n != 500 {
+		t.Errorf("%d of 1,000 keys are remembered, want 500", n)
+	}
+}
+
 func TestLongKeysAreCut(t *testing.T) {
 	long := "header:x:" + strings.Repeat("a", 1<<20)
 	for _, unmask := range []bool{true, false} {
