@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 const overridden = `
@@ -272,5 +273,21 @@ func BenchmarkOverrideOf100000(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// A file with overrides has at most 16 MiB.
+func TestOverridesAreBounded(t *testing.T) {
+	testpass.Thorough(t)
+	const most = 16 << 20
+	overrides := manyOverrides(250_000)
+	for length, good := range map[int]bool{44: true, 48: false} {
+		src := strings.ReplaceAll(overrides, "# a network", "# a network"+strings.Repeat("x", length))
+		if (len(src) <= most) != good || len(src) < most/20*19 || len(src) > most/20*21 {
+			t.Fatalf("the file has %d bytes, which is not near the bound", len(src))
+		}
+		if _, err := Check("f", []byte(src)); (err == nil) != good {
+			t.Errorf("%d bytes: %.200s", len(src), fmt.Sprint(err))
+		}
 	}
 }
