@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -50,6 +51,23 @@ func TestEventHasTheCounts(t *testing.T) {
 	if none := s.event(t, "?rule=none"); none["top"] != nil && len(none["top"].([]any)) != 0 {
 		t.Errorf("rule none: got top %v", none["top"])
 	}
+}
+
+// A bubble panics at its end if a goroutine is left in it.
+func TestPageHasNoGoroutineWithoutAViewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := telemetry.New(telemetry.Options{})
+		page := dashboard.New(tel)
+		for _, path := range []string{"/", "/events"} {
+			ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+path, nil)
+			w := httptest.NewRecorder()
+			page.ServeHTTP(w, r)
+			if leave(); w.Code != 200 || w.Body.Len() == 0 {
+				t.Errorf("%s: got %d, %s", path, w.Code, w.Body)
+			}
+		}
+	})
 }
 
 func sum(list any) (n float64) {
