@@ -71,17 +71,6 @@ func TestClientIPAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-// A zone would restrict a prefix to one link. netip.Prefix has no zones, so no zone is lost.
-func TestPrefixHasNoZone(t *testing.T) {
-	if p, err := netip.ParsePrefix("fe80::%eth0/64"); err == nil {
-		t.Errorf("got %v", p)
-	}
-	p := netip.PrefixFrom(netip.MustParseAddr("fe80::1%eth0"), 64)
-	if p.Addr().Zone() != "" {
-		t.Errorf("got %v", p)
-	}
-}
-
 func TestNewClientIPCopies(t *testing.T) {
 	trusted := prefixes("10.0.0.0/8")
 	fn, err := NewClientIP(ClientIP{Trusted: trusted})
