@@ -28,6 +28,7 @@ var importRules = []struct {
 	{"internal/calendar", nil},
 	{"internal/compiled", []string{module + "internal/algorithm"}},
 	{"internal/deadline", nil},
+	{"internal/fields", []string{module + "core"}},
 	{"internal/logger", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
 	{"internal/lease", []string{module + "core", module + "internal/algorithm", module + "internal/compiled", module + "internal/deadline"}},
