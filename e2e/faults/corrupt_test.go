@@ -15,7 +15,7 @@ import (
 // A value that another program has written to a key counts as a limit just used up: denied now, and recovered after a period.
 func TestKeysThatOthersWroteTo(t *testing.T) {
 	const period = time.Second
-	const future = "\xff\xff\xff\xff\xff\xff\x1f\x00" // when the state ends
+	const future = "\xff\xff\xff\xff\xff\xff\xff\x7f" // until when the key is kept
 	spoil := map[string][]any{
 		"garbage":          {"set", "garbage"},
 		"infinity":         {"set", "1e300"},
