@@ -2,19 +2,43 @@ package main
 
 import (
 	"io"
-	"os/exec"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
 
-func TestInstructionsAreCounted(t *testing.T) {
-	path, err := exec.LookPath("valgrind")
-	if err != nil {
-		t.Skip("valgrind is not installed")
-	}
+// fakeValgrind runs the program behind its flags, and writes that it took a million instructions more than the one before.
+const fakeValgrind = `#!/bin/sh
+echo >> "$0.runs"
+while case $1 in -*) true;; *) false;; esac; do
+	case $1 in --callgrind-out-file=*) file=${1#*=};; esac
+	shift
+done
+echo "totals: $(wc -l < "$0.runs")000000" | tee "$file" > "$file.2"
+exec "$@"
+`
+
+// counting returns an env that counts instructions by fakeValgrind, in processes of this test.
+func counting(t *testing.T) *env {
 	e := newEnv(t.Context(), 1, true, io.Discard)
-	defer e.close()
-	e.valgrind = path
+	t.Cleanup(e.close)
+	e.valgrind, e.symbols = filepath.Join(t.TempDir(), "valgrind"), t.TempDir()
+	program, err := thisProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program.path, filepath.Join(e.symbols, "bench")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(e.valgrind, []byte(fakeValgrind), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestInstructionsOfADecision(t *testing.T) {
+	e := counting(t)
 	r, ok := find("Limiter.Take, one hot key")
 	if !ok {
 		t.Fatal("there is no such row")
@@ -24,14 +48,33 @@ func TestInstructionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := samples[0][0][3]
-	if n < 200 || n > 20_000 || !slices.Equal(samples[0][1], sample{4, 5, 6, n}) {
-		t.Errorf("got %v, want the instructions of one decision at the end of each sample", samples)
+	if n := 1e6 / float64(countedDecisions); !slices.Equal(samples[0][0], sample{1, 2, 3, n}) || !slices.Equal(samples[0][1], sample{4, 5, 6, n}) {
+		t.Errorf("got %v, want %v at the end of each sample", samples, n)
 	}
-	if got := counted.unit.columns; len(got) != 4 || got[3] != "instructions" || len(r.unit.columns) != 3 {
+	if got := counted.unit.columns; len(got) != 4 || got[3] != instructions || len(r.unit.columns) != 3 {
 		t.Errorf("columns %v from %v", got, r.unit.columns)
 	}
 	if _, err := e.count(r, []entry{{name: "nobody"}}, samples); err == nil {
 		t.Error("an entry that does not exist: no error")
+	}
+}
+
+// The instructions of the server are the difference between a server that makes more decisions and one that makes few.
+func TestInstructionsOfTheServer(t *testing.T) {
+	e := counting(t)
+	r, ok := find("Redis, one decision of one caller, time in the script")
+	if !ok {
+		t.Fatal("there is no such row")
+	}
+	samples := [][]sample{{{1}}}
+	counted, err := e.count(r, []entry{{name: redisRate}}, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (sample{1, 1e6 / countedDecisions}); !slices.Equal(samples[0][0], want) {
+		t.Errorf("got %v, want %v", samples[0][0], want)
+	}
+	if n := len(counted.bounds) - len(r.bounds); n != len(r.counts) || n == 0 {
+		t.Errorf("%d bounds more, want the %d of the new column", n, len(r.counts))
 	}
 }
