@@ -30,9 +30,8 @@ type Store interface {
 	// period; each grant ends by itself. A token bucket gets back at most what was used. A grant does not change what a
 	// later settlement gives back.
 	//
-	// A hold that is neither settled nor renewed ends 60 to 66 seconds after it was made. The store then charges its cost,
-	// even if it does not fit, to every limit of the pair that has state, as every limit of a held claim does. A Settle
-	// after that corrects this charge.
+	// A hold that is neither settled nor renewed ends 60 to 66 seconds after it was made. At that instant, the store charges
+	// its cost to the limits of its claim, even if it does not fit. A Settle after that corrects this charge.
 	Settle(ctx context.Context, settlements []Settlement) error
 
 	// Reset forgets what was charged to the pairs, and lifts their bans. It keeps what is held, and what its end charges.
