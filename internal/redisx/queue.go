@@ -206,7 +206,7 @@ func (s *queues) dispatch(q *queue, own *job) (leads *run) {
 		}
 	}
 	switch n := len(q.inFlight); {
-	case n == 0 && q.route != "": // there are as many routes as slots or identities
+	case n == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as slots or identities
 		delete(s.byRoute, q.route)
 	case q.load > 0 && n < s.server.maxRuns && !q.armed:
 		q.arm(s)

@@ -326,3 +326,28 @@ func floodAndGiveUp(t *testing.T, inline, alone bool) {
 		t.Error("calls are left")
 	}
 }
+
+// The timer of a queue that has ended may still fire when its route has another queue, which stays.
+func TestTimerOfAnEndedQueueLeavesTheNextQueue(t *testing.T) { synctest.Test(t, testTimerOfEndedQueue) }
+
+func testTimerOfEndedQueue(t *testing.T) {
+	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+	add := func(load int) (*job, *run) {
+		j := &job{request: new(request), route: "1", load: load}
+		return j, s.add(t.Context(), j, false)
+	}
+	_, first := add(2)
+	s.begin(first)
+	second, _ := add(1) // waits, and has the queue start its timer
+	s.finish(first)
+	s.finish(<-second.wake)
+	_, third := add(2)
+	time.Sleep(slow / 2)
+	if got := s.byRoute["1"]; got != third.queue || first.queue == third.queue || !first.queue.armed {
+		t.Fatalf("the queue of the route is %p before the timer fires, want %p", got, third.queue)
+	}
+	time.Sleep(slow)
+	if got := s.byRoute["1"]; got != third.queue {
+		t.Errorf("the queue of the route is %p after the timer has fired, want %p", got, third.queue)
+	}
+}
