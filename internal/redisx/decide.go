@@ -254,9 +254,11 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 				one.add(i)
 			}
 		}
-		one.addKeys()
-		one.prepare(false)
-		jobs = append(jobs, one)
+		if len(one.others) > 0 { // otherwise it is the key of a log, which goes with its pair
+			one.addKeys()
+			one.prepare(false)
+			jobs = append(jobs, one)
+		}
 	}
 	each(len(jobs), func(i int) { jobs[i].err = s.queues.do(ctx, &jobs[i]) })
 	j.settled, j.moved = nil, nil

@@ -112,3 +112,43 @@ func TestADryRunIsSettledAtAllOfItsLimit(t *testing.T) {
 		}
 	}
 }
+
+// While a slot migrates, the keys of a log and of its pair may be on two nodes. Then its settlement fails at once, and other keys of
+// the same settlements are settled.
+func TestSettlementInAMigratingSlot(t *testing.T) {
+	s, h := frozenStore(t), new(migrating)
+	s.decider.server.client.AddHook(h)
+	bucket, log := core.Claim{Key: "k", Rule: "a", Limits: core.MustParseLimits("9/d")}, core.Claim{Key: "k", Rule: "b", Limits: core.MustParseLimits("9/d;sliding-log")}
+	s.mustRun(t, s.jobOf(t, bucket, log))
+	h.on = true
+	var settlements []core.Settlement
+	for _, c := range []core.Claim{bucket, log} {
+		settlements = append(settlements, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Settle(ctx, settlements); !hasCode(err, "TRYAGAIN") {
+		t.Errorf("the settlement of a log: %v, want TRYAGAIN", err)
+	}
+	h.on = false
+	if a, b := s.remains(t, bucket), s.remains(t, log); a != 9 || b != 8 {
+		t.Errorf("%d remain of the bucket and %d of the log, want 9 and 8", a, b)
+	}
+}
+
+// A migrating hook answers as a node of a Redis Cluster does in a slot that migrates: it runs no script with several keys.
+type migrating struct {
+	failing
+	on bool
+}
+
+func (h *migrating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); h.on && cmd.Name() == "evalsha" && args[2] != 1 {
+			err := errorReply("TRYAGAIN Multiple keys request during rehashing of slot")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
