@@ -13,15 +13,15 @@
 local failed, farOff, rare, held, full = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact, -5 * maxExact
 local out = {} -- the numbers that are replied
 
--- tidy forgets the cells and states that the pairs of an earlier request had.
+-- tidy forgets the cells and states that the pairs of an earlier request had, and what it changed.
 local function tidy(plan)
   plan.isUntidy = false
   for _, pair in ipairs(plan.pairs) do
-    pair.states, pair.cells, pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt = nil, nil, 0, 0, 0, 0, 0
+    pair.states, pair.cells, pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt, pair.dirty = nil, nil, 0, 0, 0, 0, 0, false
   end
   for _, op in ipairs(plan.ops) do
     for _, l in ipairs(op.limits) do
-      l.state, l.siblings = nil, nil
+      l.state, l.siblings, l.isChanged = nil, nil, false
     end
   end
 end

@@ -445,7 +445,6 @@ local function saveChanged(pair, now)
   else
     for _, l in ipairs(pair) do
       l.text = l.isChanged and textOfState(l) or sub(pair.value, l.place, l.place + word * l.size - 1)
-      l.isChanged = false
     end
   end
   local last = lastOfHolds(pair, states)
