@@ -46,10 +46,3 @@ func fits(sum, a, b int64) bool {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	return hi == 0 && lo <= MaxExact && sum+int64(lo) <= MaxExact
 }
-
-// exceeds reports whether a·b > c·d. No argument may be negative.
-func exceeds(a, b, c, d int64) bool {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	otherHi, other := bits.Mul64(uint64(c), uint64(d))
-	return hi > otherHi || hi == otherHi && lo > other
-}

@@ -281,9 +281,6 @@ func (c *Cells) Drop(now int64) (ended Cells) {
 	return ended
 }
 
-// Clone returns a copy of c.
-func (c *Cells) Clone() Cells { return slices.Clone(*c) }
-
 // Ends returns the instant at which all cells have ended, or 0 if there are none.
 func (c Cells) Ends() int64 {
 	if len(c) == 0 {

@@ -167,7 +167,7 @@ func TestGrantsAddUpByTheirEnds(t *testing.T) {
 		c.Grant(16, g[0], g[1])
 	}
 	c.Grant(32, 55, 100)
-	for at, want := range map[int64][2]int64{0: {-1, 50}, 50: {-6, 60}, 60: {0, forever}} {
+	for at, want := range map[int64][2]int64{0: {-1, 50}, 50: {-6, 60}, 60: {0, Never}} {
 		if n, until := c.Granted(16, at); n != want[0] || until != want[1] {
 			t.Errorf("at %d: %d until %d, want %d", at, n, until, want)
 		}

@@ -1,7 +1,5 @@
 package algorithm
 
-import "math"
-
 // A Window is the state of a FixedWindow: a counter that starts at 0 in each window. Windows are multiples of the period
 // since the Unix epoch, or the windows of a calendar. A Record has Used as Level, Start as At, and the seconds of a calendar's
 // window as Extra.
@@ -105,22 +103,21 @@ func (s *State) waitFor(cost int64, until func(s *State, target int64) int64) in
 				return wait
 			}
 		}
-		if stays == forever {
+		if stays == Never {
 			return Never
 		}
 		from = stays
 	}
 }
 
-const forever = math.MaxInt64
-
-// granted returns what the cells grant to the limit so many microseconds after s.Now, and for how long after s.Now that stays.
+// granted returns what the cells grant to the limit so many microseconds after s.Now, and for how long after s.Now that stays, or
+// Never if it is for good.
 func (s *State) granted(after int64) (n, stays int64) {
 	n, until := s.Cells.Granted(s.Limit.Kind, s.Now+after)
 	if s.Limit.Algorithm == SlidingLog {
 		n = min(n, MaxMembers-s.Limit.Rate)
 	}
-	if until == forever {
+	if until == Never {
 		return n, until
 	}
 	return n, until - s.Now
@@ -150,12 +147,10 @@ func (s *State) report(used int64, until func(s *State, target int64) int64) Usa
 		return u
 	}
 	u.Refill = s.waitFor(u.Remaining+1, until)
-	switch {
-	case u.Remaining == 0: // perhaps not before a grant that takes away has ended
+	if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
 		u.Reset = max(u.Reset, u.Refill)
-	case u.Refill == Never || u.Refill > u.Reset:
-		u.Refill = u.Reset
 	}
+	u.Refill = min(u.Refill, u.Reset)
 	return u
 }
 

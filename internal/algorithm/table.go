@@ -1,5 +1,7 @@
 package algorithm
 
+import "math"
+
 // An Algorithm measures a rate. The numbers are the same as core.Algorithm's.
 type Algorithm uint8
 
@@ -44,8 +46,8 @@ type Row struct {
 var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight}
 
 const (
-	// Never is the wait of a cost that can never be admitted.
-	Never = -1
+	// Never is the wait of a cost that can never be admitted: longer than any other.
+	Never = math.MaxInt64
 
 	// NoTurn is the turn of a request that could not wait.
 	NoTurn = -1

@@ -35,8 +35,11 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	return b
 }
 
-// until returns how long after now b takes to drain to target, which is below its level.
-func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
+// until returns how long after now b takes to drain to target.
+func (b *Bucket) until(l *Limit, rate, now, target int64) int64 {
+	if b.Level <= target {
+		return 0
+	}
 	ticks := CeilDiv(b.Level-target, rate)
 	if l.Unit == 1 {
 		return ticks
@@ -138,17 +141,6 @@ func (s *State) view(r *Record) Bucket {
 // seen returns how much of b siblings see: not what bans of its limit have added.
 func (b *Bucket) seen() int64 { return max(0, b.Level-b.Raised) }
 
-// falls returns how long after now b takes to drain to target: what siblings see, if they ask.
-func (b Bucket) falls(l *Limit, rate, now, target int64, sibling bool) int64 {
-	if sibling {
-		target += b.Raised
-	}
-	if b.Level <= target {
-		return 0
-	}
-	return b.until(l, rate, now, target)
-}
-
 // openBucket makes s the bucket of its own rate. A key is as strict as the strictest of its buckets, whatever rates it
 // asks at: none of them may be too full.
 func openBucket(s *State, cost int64) int64 {
@@ -167,13 +159,13 @@ func openBucket(s *State, cost int64) int64 {
 		if r := &s.Run[i]; r.isSibling(l) {
 			b := s.view(r)
 			s.others = max(s.others, b.seen())
-			s.Behind = max(s.Behind, b.falls(l, int64(r.Sibling), s.Now, target, true))
+			s.Behind = max(s.Behind, b.until(l, int64(r.Sibling), s.Now, target+b.Raised))
 		}
 	}
 	switch {
 	case cost > l.Capacity:
 		return Never
-	case s.Level <= target:
+	case s.Level <= target: // nearly always
 		return s.Behind
 	}
 	return max(s.Behind, s.until(l, l.Rate, s.Now, target))
@@ -194,15 +186,17 @@ func (s *State) fullest() Bucket {
 func chargeBucket(s *State, cost int64) {
 	l := s.Limit
 	begins := l.Ban > 0 && s.BeginsBan(cost)
-	if s.Bucket = s.fullest().Charge(l, cost); begins {
+	if s.Siblings > 0 {
+		s.Bucket = s.fullest()
+		s.emptySiblings()
+	}
+	if s.Bucket = s.Bucket.Charge(l, cost); begins {
 		ticks := CeilDiv(l.Ban+max(0, s.Now-s.Bucket.At), l.Unit)
 		if level := addProduct(l.Full-l.Period, l.Rate, ticks); level > s.Level {
 			s.Raised, s.Level = s.Raised+level-s.Level, level
 		}
 	}
-	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
-		s.emptySiblings()
-	}
+	s.put(s.Stored, &s.Bucket)
 }
 
 // emptySiblings empties siblings that are empty by now, so that they count no more, even if the clock goes back.
@@ -228,11 +222,12 @@ func reportBucket(s *State) Usage {
 	}
 	u := Usage{Remaining: max(0, l.Full-max(s.Level, s.others)) / l.Period}
 	target := max(0, l.Full-(u.Remaining+1)*l.Period)
-	u.Refill, u.Reset = s.falls(l, l.Rate, s.Now, target, false), s.falls(l, l.Rate, s.Now, 0, false)
+	u.Refill, u.Reset = s.until(l, l.Rate, s.Now, target), s.until(l, l.Rate, s.Now, 0)
 	for i := range s.Run {
 		if r := &s.Run[i]; r.isSibling(l) {
 			b, rate := s.view(r), int64(r.Sibling)
-			u.Refill, u.Reset = max(u.Refill, b.falls(l, rate, s.Now, target, true)), max(u.Reset, b.falls(l, rate, s.Now, 0, true))
+			u.Refill = max(u.Refill, b.until(l, rate, s.Now, target+b.Raised))
+			u.Reset = max(u.Reset, b.until(l, rate, s.Now, b.Raised))
 		}
 	}
 	return u

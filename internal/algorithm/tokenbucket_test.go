@@ -38,14 +38,14 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
-		if got := (Bucket{Level: level}).until(l, 1, 0, 0); got != want {
+		if got := (&Bucket{Level: level}).until(l, 1, 0, 0); got != want {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
 		}
 	}
-	if got := (Bucket{Level: 1 << 44}).until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
+	if got := (&Bucket{Level: 1 << 44}).until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
 		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
 	}
-	if got := (Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
+	if got := (&Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
 		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
 	}
 }

@@ -27,7 +27,7 @@ type wall struct {
 	first  int64     // no later instant has a time from before the clock was first set
 }
 
-// maxDelay is the largest number of microseconds between reading an instant and calling time for it.
+// maxDelay is the largest number of microseconds between reading an instant and calling Time for it.
 const maxDelay = 10_000_000
 
 // begin starts c.
@@ -39,16 +39,19 @@ func (c *clock) begin(now func() time.Time) {
 	c.checked.Store(c.epoch)
 }
 
-// read returns the instant that is now.
-func (c *clock) read() int64 {
+// read returns the instant that is now, and how far the wall clock is ahead of instants.
+func (c *clock) read() (now, offset int64) {
 	if c.now != nil {
-		return c.now().UnixMicro()
+		return c.now().UnixMicro(), 0
 	}
-	now := c.epoch + time.Since(c.start).Microseconds()
+	now = c.epoch + time.Since(c.start).Microseconds()
 	if now-c.checked.Load() > recheck {
 		c.check(now, time.Now())
 	}
-	return now
+	if w := c.wall.Load(); w != nil {
+		offset = w.offset
+	}
+	return now, offset
 }
 
 // check updates the offset if the wall clock was set since the last reading. It ignores a difference of up to a
@@ -61,36 +64,30 @@ func (c *clock) check(now int64, t time.Time) {
 	t = t.Add(passed - t.Sub(c.start))
 	t = t.Add(time.Duration(999 - (t.Nanosecond()+999)%1000))
 	offset := t.UnixMicro() - now
-	if before := c.offset(); offset-before <= 1000 && before-offset <= 1000 {
-		return
-	}
 	w := &wall{at: now, time: t, offset: offset, first: now + maxDelay}
 	if before := c.wall.Load(); before != nil {
-		w.first = before.first
+		w.first, offset = before.first, offset-before.offset
 	}
-	c.wall.Store(w)
+	if offset < -1000 || offset > 1000 {
+		c.wall.Store(w)
+	}
 }
 
-// offset returns how far the wall clock is ahead of instants.
-func (c *clock) offset() int64 {
-	if w := c.wall.Load(); w != nil {
-		return w.offset
-	}
-	return 0
-}
+// ClockWasSet reports whether the wall clock was set, so that Time returns more than the microseconds of an instant.
+func (c *clock) ClockWasSet() bool { return c.wall.Load() != nil }
 
-// time returns the wall time of an instant. instant converts it back, whatever happens to the wall clock. Only after
+// Time returns the wall time of an instant. Instant converts it back, whatever happens to the wall clock. Only after
 // the wall clock was set does the time need a monotonic reading for that, which takes longer.
-func (c *clock) time(at int64) time.Time {
+func (c *clock) Time(at int64) time.Time {
 	if w := c.wall.Load(); w != nil {
 		return w.time.Add(time.Duration(at-w.at) * time.Microsecond)
 	}
 	return time.UnixMicro(at)
 }
 
-// instant returns the instant for which time has returned t. If t has lost its monotonic reading, the result may be off
+// Instant returns the instant for which Time has returned t. If t has lost its monotonic reading, the result may be off
 // by the amount by which the wall clock was set.
-func (c *clock) instant(t time.Time) int64 {
+func (c *clock) Instant(t time.Time) int64 {
 	w, micros := c.wall.Load(), t.UnixMicro()
 	switch {
 	case c.now != nil:

@@ -8,20 +8,32 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
+// at returns the instant that is now.
+func (c *clock) at() int64 {
+	now, _ := c.read()
+	return now
+}
+
+// offset returns how far the wall clock is ahead of instants.
+func (c *clock) offset() int64 {
+	_, offset := c.read()
+	return offset
+}
+
 func TestInstantsFollowTheMonotonicClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		c.begin(nil)
-		begin := c.read()
+		begin := c.at()
 		if want := time.Now().UnixMicro(); begin != want {
 			t.Errorf("begins at %d, want %d", begin, want)
 		}
 		time.Sleep(time.Hour)
-		if passed := c.read() - begin; passed != time.Hour.Microseconds() {
+		if passed := c.at() - begin; passed != time.Hour.Microseconds() {
 			t.Errorf("%dµs have passed, want an hour", passed)
 		}
-		if at := c.time(c.read()); !at.Equal(time.Now()) || c.instant(at) != c.read() {
-			t.Errorf("it is %v, want %v; its instant is %d, want %d", at, time.Now(), c.instant(at), c.read())
+		if at := c.Time(c.at()); !at.Equal(time.Now()) || c.Instant(at) != c.at() {
+			t.Errorf("it is %v, want %v; its instant is %d, want %d", at, time.Now(), c.Instant(at), c.at())
 		}
 	})
 }
@@ -32,21 +44,21 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		var c clock
 		c.begin(nil)
 		c.epoch -= d.Microseconds() // as if the wall clock had been set by d since
-		now := c.read()
-		before, soon := c.time(now), c.time(now+maxDelay/2)
-		c.check(c.read(), time.Now())
+		now := c.at()
+		before, soon := c.Time(now), c.Time(now+maxDelay/2)
+		c.check(c.at(), time.Now())
 		if off := c.offset() - d.Microseconds(); off < -1000 || off > 1000 {
 			t.Errorf("set by %v: the wall clock is ahead by %dµs", d, c.offset())
 		}
-		if got := c.instant(before); got != now {
+		if got := c.Instant(before); got != now {
 			t.Errorf("set by %v: an instant from before is off by %dµs", d, got-now)
 		}
-		if got := c.instant(soon); got != now+maxDelay/2 {
+		if got := c.Instant(soon); got != now+maxDelay/2 {
 			t.Errorf("clock set by %v: an instant soon after now is off by %dµs", d, got-now-maxDelay/2)
 		}
-		now = c.read()
-		at := c.time(now)
-		if got := c.instant(at); got != now {
+		now = c.at()
+		at := c.Time(now)
+		if got := c.Instant(at); got != now {
 			t.Errorf("set by %v: an instant is off by %dµs", d, got-now)
 		}
 		if at.UnixMicro() != now+c.offset() || at.Nanosecond()%1000 != 0 {
@@ -64,12 +76,12 @@ func TestWallClockIsReadAgain(t *testing.T) {
 		c.begin(nil)
 		c.epoch -= 3_600_000_000
 		c.checked.Store(c.epoch)
-		c.read()
+		c.at()
 		if c.offset() != 0 {
 			t.Error("the wall clock is read again at once")
 		}
 		time.Sleep(recheck*time.Microsecond + time.Microsecond)
-		if c.read(); c.offset() != 3_600_000_000 {
+		if c.at(); c.offset() != 3_600_000_000 {
 			t.Errorf("the wall clock is ahead by %dµs, want an hour", c.offset())
 		}
 	})
@@ -79,12 +91,12 @@ func TestTimeWithoutMonotonicReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		c.begin(nil)
-		now := c.read()
-		if got := c.instant(c.time(now).Round(0)); got != now {
+		now := c.at()
+		if got := c.Instant(c.Time(now).Round(0)); got != now {
 			t.Errorf("the instant is off by %d", got-now)
 		}
 		c.wall.Store(&wall{at: now, time: time.Now(), offset: 5e6})
-		if got := c.instant(time.UnixMicro(now + 5e6)); got != now {
+		if got := c.Instant(time.UnixMicro(now + 5e6)); got != now {
 			t.Errorf("after the wall clock was set: the instant is off by %d", got-now)
 		}
 	})
@@ -96,8 +108,8 @@ func TestTimeWithoutMonotonicReadingAfterTheWallClockWasSetTwice(t *testing.T) {
 		c.begin(nil)
 		c.epoch -= 3_600_000_000
 		c.wall.Store(&wall{at: c.epoch, time: c.start, offset: 5e6, first: 1})
-		c.check(c.read(), time.Now())
-		if got := c.instant(time.UnixMicro(c.epoch)); got != c.epoch-3_600_000_000 {
+		c.check(c.at(), time.Now())
+		if got := c.Instant(time.UnixMicro(c.epoch)); got != c.epoch-3_600_000_000 {
 			t.Errorf("the instant is off by %d", got-c.epoch+3_600_000_000)
 		}
 	})
@@ -109,15 +121,15 @@ func TestReplacedClockMayGoBack(t *testing.T) {
 	var c clock
 	c.begin(func() time.Time { return now })
 	now = time.UnixMicro(1_000_000)
-	if got := c.read(); got != 1_000_000 || c.time(got) != now || c.instant(now) != got {
+	if got := c.at(); got != 1_000_000 || c.Time(got) != now || c.Instant(now) != got {
 		t.Errorf("it is %d, want 1000000", got)
 	}
 }
 
 // setOffset makes the wall clock of s be ahead by d from now on.
 func setOffset(s *Store, d time.Duration) {
-	now := s.clock.read()
-	s.clock.wall.Store(&wall{at: now, time: time.Now(), offset: d.Microseconds()})
+	now := s.at()
+	s.wall.Store(&wall{at: now, time: time.Now(), offset: d.Microseconds()})
 }
 
 func TestWallClockThatIsSet(t *testing.T) {
@@ -137,7 +149,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 				if wait := time.Duration(r.Retry) * time.Microsecond; wait > 66*time.Second {
 					t.Errorf("algorithm %d, set by %v: denied for %v", a, step, wait)
 				}
-				if turn := (s.clock.read() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && turn != 0 {
+				if turn := (s.at() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && turn != 0 {
 					t.Errorf("set by %v: the window turns %dµs after the minute", step, turn)
 				}
 				time.Sleep(time.Duration(r.Retry) * time.Microsecond)
@@ -165,7 +177,7 @@ func TestWhatCountsAsASettingOfTheWallClock(t *testing.T) {
 					c.wall.Store(w)
 				}
 				c.epoch -= before + by
-				if c.check(c.read(), time.Now()); (c.wall.Load() != w) != set {
+				if c.check(c.at(), time.Now()); (c.wall.Load() != w) != set {
 					t.Errorf("ahead by %d, then by %d more: %+v", before, by, c.wall.Load())
 				}
 			})
@@ -180,8 +192,8 @@ func TestTimesAfterTheWallClockWasSetAreWholeMicroseconds(t *testing.T) {
 		var c clock
 		c.begin(nil)
 		c.epoch -= 3_600_000_000
-		c.check(c.read(), time.Now())
-		if at := c.time(c.read()); c.wall.Load() == nil || at.Nanosecond()%1000 != 0 || c.start.Nanosecond()%1000 != 0 {
+		c.check(c.at(), time.Now())
+		if at := c.Time(c.at()); c.wall.Load() == nil || at.Nanosecond()%1000 != 0 || c.start.Nanosecond()%1000 != 0 {
 			t.Errorf("set: %v, began at %v, and it is %v", c.wall.Load() != nil, c.start, at)
 		}
 	})
@@ -192,7 +204,7 @@ func TestTheFirstTimeAfterTheWallClockWasSet(t *testing.T) {
 	c.begin(nil)
 	c.wall.Store(&wall{offset: 5, first: 1000})
 	for micros, want := range map[int64]int64{999: 999, 1000: 995, 1001: 996} {
-		if got := c.instant(time.UnixMicro(micros)); got != want {
+		if got := c.Instant(time.UnixMicro(micros)); got != want {
 			t.Errorf("%d is the instant %d, want %d", micros, got, want)
 		}
 	}

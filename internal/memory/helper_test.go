@@ -111,6 +111,9 @@ func settle(s *Store, queries []query) {
 // reset has s reset a pair.
 func reset(s *Store, p Pair) { _, _ = s.Do([]Op{{Kind: Reset, Pair: p}}, nil) }
 
+// shard returns the shard that has the records of p.
+func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
+
 // pairOf returns the pair of a rule and a key.
 func pairOf(rule, key string) Pair { return RuleOf(rule).Pair(key) }
 
@@ -151,7 +154,7 @@ func audit(t *testing.T, s *Store) {
 			} else {
 				pairs[r.Pair] = true
 			}
-			if !slices.Contains(sh.of(r.Pair), *r) {
+			if run, _ := sh.of(r.Pair); !slices.Contains(run, *r) {
 				t.Errorf("shard %d: record %d is not found", i, j)
 			}
 			switch {

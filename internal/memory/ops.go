@@ -66,7 +66,7 @@ func (c *call) adjust(p *pair, at int64) {
 	if at == NoInstant || at < begun {
 		return
 	}
-	if p.Turn != algorithm.NoTurn && p.ban() > max(0, p.Turn-c.now) { // others may wait for the end of the ban, which the level does not show
+	if p.Turn != algorithm.NoTurn && p.banned > max(0, p.Turn-c.now) { // others may wait for the end of the ban, which the level does not show
 		return
 	}
 	for i := range p.asks {
@@ -187,7 +187,8 @@ func (c *call) grant(p *pair) {
 // again.
 func (c *call) reset(p *pair) {
 	s, id := p.shard, p.Pair.id
-	own, ends := s.of(id), c.now
+	own, _ := s.of(id)
+	ends := c.now
 	for i := range own {
 		if own[i].Kind != algorithm.CellsKind {
 			ends = max(ends, own[i].Ends())
@@ -201,7 +202,7 @@ func (c *call) reset(p *pair) {
 	case ends > c.now:
 		s.ensure(id, algorithm.CellsKind, 0, c.now, p.Pair.shared)
 	}
-	for i := s.first(id); s.records[i].Pair == id; {
+	for _, i := s.of(id); s.records[i].Pair == id; {
 		if s.records[i].Kind == algorithm.CellsKind {
 			i++
 		} else {
@@ -211,7 +212,8 @@ func (c *call) reset(p *pair) {
 	if c.find(p); p.record != nil && p.record.Pair == id {
 		p.cells.Forget(c.now, ends)
 		if c.changed(p); len(*p.cells) == 0 {
-			s.removeAt(s.first(id))
+			_, first := s.of(id)
+			s.removeAt(first)
 		}
 	}
 	if !s.has(id) {

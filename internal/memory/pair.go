@@ -17,7 +17,7 @@ type call struct {
 	sweeps  int   // shards that were swept for room
 	dryRuns bool  // some ops are dry runs
 	overlap bool  // some ops are about one pair, or their pairs may share records
-	lacks   bool  // some pair lacks a record of its own that a charge may need
+	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	rare    bool  // some pair has cells, or shares records
 }
 
@@ -42,6 +42,7 @@ type ask struct {
 	algorithm.State
 	pair  *pair
 	id    uint64 // of the records that have the state, or will have it: the pair's, or shared ones
+	cost  int64  // of this ask alone: a limit in flight counts requests
 	asked int64  // the cost of all asks that are decided as one
 	retry int64
 	wait  int64 // until the turn of a request that books it
@@ -66,21 +67,29 @@ func (r *room) grown(pairs, asks int) *room {
 	return larger
 }
 
-// open finds the states of all ops, which have so many limits together, and charges what holds have become by now. The caller
-// holds the shards. Calls that lock a shard first use its room.
-func (c *call) open(ops []Op, limits int) {
-	s := c.store
+// open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now. Calls that
+// lock a shard first use its room.
+func (c *call) open(ops []Op) {
+	s, limits := c.store, 0
+	for i := range ops {
+		c.shards |= 1 << (ops[i].Pair.id >> (64 - shardBits))
+		limits += len(ops[i].Limits)
+	}
+	for set := c.shards; set != 0; set &= set - 1 {
+		s.shards[bits.TrailingZeros64(set)].Lock()
+	}
 	room := &s.shards[bits.TrailingZeros64(c.shards)%shards].room
 	if len(ops) > len(room.pairs) || limits > len(room.asks) {
 		room = room.grown(len(ops), limits)
 	}
+	c.now, c.offset = s.read()
 	c.pairs, c.asks = room.pairs[:len(ops)], room.asks[:limits]
-	c.now, c.offset = s.clock.read(), s.clock.offset()
 	n := 0
 	for i := range c.pairs {
 		p := &c.pairs[i]
 		p.Op, p.fits, p.held = ops[i], true, false
-		p.shard = s.shard(p.Pair)
+		p.Cost, p.N = min(max(p.Cost, 1), algorithm.MaxExact), min(p.N, algorithm.MaxExact)
+		p.shard = &s.shards[p.Pair.id>>(64-shardBits)]
 		p.asks = c.asks[n : n+len(p.Limits)]
 		n += len(p.Limits)
 		c.dryRuns = c.dryRuns || p.DryRun
@@ -88,7 +97,11 @@ func (c *call) open(ops []Op, limits int) {
 			a := &p.asks[j]
 			a.Limit, a.Logs, a.pair = &p.Limits[j], &p.shard.logs, p
 			a.Now, a.Offset = c.now, c.offset
-			a.asked, a.wait, a.added = a.cost(), 0, false
+			a.cost, a.wait, a.added = p.Cost, 0, false
+			if a.Limit.Row.Counts {
+				a.cost = 1
+			}
+			a.asked = a.cost
 		}
 		c.find(p)
 	}
@@ -111,8 +124,8 @@ func (c *call) endHolds() (ended bool) {
 	return ended
 }
 
-// close tells the caller which holds were renewed. It clears pointers, so that the room keeps neither ops nor an old table in
-// memory after the table has grown.
+// close tells the caller which holds were renewed, and unlocks the shards. It clears pointers, so that the room keeps neither ops
+// nor an old table in memory after the table has grown.
 func (c *call) close(ops []Op) {
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -120,19 +133,12 @@ func (c *call) close(ops []Op) {
 	}
 	for i := range c.pairs {
 		p := &c.pairs[i]
-		if ops[i].At = p.At; c.rare {
-			p.record, p.cells = nil, nil
-		}
-		p.Limits = nil
+		ops[i].At = p.At
+		p.Limits, p.record, p.cells = nil, nil, nil
 	}
-}
-
-// cost returns the cost of a alone: a limit in flight counts requests.
-func (a *ask) cost() int64 {
-	if a.Limit.Row.Counts {
-		return 1
+	for set := c.shards; set != 0; set &= set - 1 {
+		c.store.shards[bits.TrailingZeros64(set)].Unlock()
 	}
-	return a.pair.Cost
 }
 
 // findAll finds the records of all pairs. It finds them again after records were added, which may have moved others.
@@ -145,16 +151,21 @@ func (c *call) findAll() {
 // find finds the records of p. All states of siblings are the pair's own, or all are shared. The state of a limit in flight
 // is the record of the cells.
 func (c *call) find(p *pair) {
-	own, shared := p.shard.of(p.Pair.id), []record(nil)
+	own, _ := p.shard.of(p.Pair.id)
+	var shared []record
 	if p.shard.shared > 0 {
-		shared = p.shard.of(p.Pair.shared)
+		shared, _ = p.shard.of(p.Pair.shared)
 		c.rare = true
 	}
-	switch {
-	case len(own) == 0:
-		c.note(p, shared)
-	case own[0].Kind == algorithm.CellsKind || c.rare:
-		c.note(p, own)
+	run := own
+	if len(run) == 0 {
+		run = shared
+	}
+	p.record, p.cells, p.cost, p.count, p.banned = nil, nil, 0, 0, 0
+	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
+		p.record, p.cells = &run[0], p.shard.cells.At(run[0].Extra)
+		p.load(c.now)
+		c.rare = true
 	}
 	if p.Kind == Hold && (p.record == nil || p.record.Pair != p.Pair.id) {
 		c.lacks = true
@@ -165,20 +176,9 @@ func (c *call) find(p *pair) {
 		if !a.Pick(own) && a.Pick(shared) {
 			a.id = p.Pair.shared
 		}
-		if a.Stored == nil || a.id != p.Pair.id || a.Limit.Ban > 0 {
+		if p.Kind == Take && (a.Stored == nil || a.id != p.Pair.id || a.Limit.Ban > 0) {
 			c.lacks = true
 		}
-	}
-}
-
-// note notes the record with the cells of a pair, which comes first. Nothing was noted before, unless c is rare.
-func (c *call) note(p *pair, run []record) {
-	if len(run) > 0 && run[0].Kind == algorithm.CellsKind {
-		p.record, p.cells = &run[0], p.shard.cells.At(run[0].Extra)
-		p.load(c.now)
-		c.rare = true
-	} else if c.rare {
-		p.record, p.cells = nil, nil
 	}
 }
 
@@ -196,16 +196,21 @@ func (c *call) take(answers []Answer) {
 	if c.dryRuns { // states of a clock that has gone back are mended in the order of the ops
 		c.openAll()
 	}
-	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
-	c.finish(false, admitted, answers)
+	admitted := c.decide(false) && c.finish(false)
 	if c.dryRuns {
 		c.decide(true)
-		c.finish(true, admitted && (!c.lacks || c.placeAll(true)), answers)
+		if admitted {
+			c.finish(true)
+		}
 	}
-	if c.overlap { // what was reported first has changed since
+	if c.overlap { // ops have changed the states of others
 		c.openAll()
-		for i := range answers {
-			c.asks[i].report(&answers[i])
+	}
+	for i := range answers {
+		a, answer := &c.asks[i], &answers[i]
+		answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, a.Limit.Row.Report(&a.State)
+		if a.Cells != nil {
+			answer.Usage = answer.Usage.Less(a.held(), a.pair.banned)
 		}
 	}
 }
@@ -229,12 +234,12 @@ func (c *call) sumUp() (changed bool) {
 		c.overlap = true
 		for j := range p.asks {
 			a := &p.asks[j]
-			asked := a.cost()
+			asked := a.cost
 			for k := range c.asks {
 				b := &c.asks[k]
 				q := b.pair
 				if p != q && p.DryRun == q.DryRun && p.Kind != Peek && q.Kind != Peek && a.Limit.Kind == b.Limit.Kind && a.id == b.id {
-					asked = min(asked+b.cost(), algorithm.MaxExact)
+					asked = min(asked+b.cost, algorithm.MaxExact)
 				}
 			}
 			changed = changed || asked != a.asked
@@ -263,7 +268,6 @@ func (c *call) decide(dryRun bool) bool {
 		if p.DryRun != dryRun {
 			continue
 		}
-		a.wait = 0
 		if a.decide(a.asked); a.retry != 0 && !a.book() {
 			admitted, p.fits = false, false
 		}
@@ -273,8 +277,8 @@ func (c *call) decide(dryRun bool) bool {
 
 // decide sets how long it takes until the limit admits cost, whatever the pair holds and while it is banned.
 func (a *ask) decide(cost int64) {
-	a.retry = a.Limit.Row.Open(&a.State, cost)
-	if a.Cells == nil || a.retry == algorithm.Never {
+	a.retry, a.wait = a.Limit.Row.Open(&a.State, cost), 0
+	if a.Cells == nil {
 		return
 	}
 	if held := a.held(); held > 0 && a.retry == 0 && a.Limit.Row.Report(&a.State).Remaining < cost+held {
@@ -285,10 +289,7 @@ func (a *ask) decide(cost int64) {
 
 // held returns what requests in flight hold of the limit.
 func (a *ask) held() int64 {
-	switch {
-	case a.Cells == nil:
-		return 0
-	case a.Limit.Row.Counts:
+	if a.Limit.Row.Counts {
 		return a.pair.count
 	}
 	return a.pair.cost
@@ -305,30 +306,23 @@ func (a *ask) book() (booked bool) {
 		a.retry -= most
 		return false
 	}
-	if booked = a.CanBook(a.asked, a.pair.ban()); booked {
+	if booked = a.CanBook(a.asked, a.pair.banned); booked {
 		a.retry, a.wait = 0, a.retry
 	}
 	return booked
 }
 
-// ban returns how long the pair is banned, in microseconds.
-func (p *pair) ban() int64 {
-	if p.cells == nil {
-		return 0
+// finish charges the dry runs or the others, or holds their cost, if they fit. It reports false if the others do not fit any more,
+// because pairs have to share records.
+func (c *call) finish(dryRun bool) bool {
+	if c.lacks && !c.placeAll(dryRun) {
+		return false
 	}
-	return p.banned
-}
-
-// finish charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets their answers.
-func (c *call) finish(dryRun, admitted bool, answers []Answer) {
-	for i := range answers {
+	for i := range c.asks {
 		a := &c.asks[i]
 		p := a.pair
-		if p.DryRun != dryRun {
-			continue
-		}
 		switch {
-		case !admitted || !p.fits:
+		case p.DryRun != dryRun || !p.fits:
 		case p.Kind == Take:
 			if c.overlap && c.place(p) { // the siblings of one call may be too many
 				c.findAll()
@@ -339,8 +333,8 @@ func (c *call) finish(dryRun, admitted bool, answers []Answer) {
 			p.cells.Hold(c.now, p.Cost, 1, p.Limits)
 			c.changed(p)
 		}
-		a.report(&answers[i])
 	}
+	return true
 }
 
 // charge adds cost to the state of a.
@@ -352,7 +346,7 @@ func (c *call) charge(a *ask, cost int64) {
 		a.Behind = behind
 	}
 	if a.wait > 0 {
-		row.Book(&a.State, cost, a.pair.ban())
+		row.Book(&a.State, cost, a.pair.banned)
 	} else {
 		row.Charge(&a.State, cost)
 	}
@@ -369,13 +363,4 @@ func (c *call) changed(p *pair) {
 			q.load(c.now)
 		}
 	}
-}
-
-// report sets the answer to a.
-func (a *ask) report(answer *Answer) {
-	u := a.Limit.Row.Report(&a.State)
-	if a.Cells != nil {
-		u = u.Less(a.held(), a.pair.banned)
-	}
-	answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, u
 }

@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/spillgate/spillgate/internal/algorithm"
+import (
+	"slices"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
 
 // placeAll places the dry runs or the others that are charged. It reports whether they are still admitted: pairs may have to share
 // records now.
@@ -82,7 +86,8 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 		return
 	}
 	var copies []record
-	for _, r := range s.of(p.shared) {
+	run, _ := s.of(p.shared)
+	for _, r := range run {
 		if r.Is(kind) {
 			copies = append(copies, r)
 		}
@@ -90,7 +95,7 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 	for _, r := range copies {
 		switch r.Pair = p.id; {
 		case kind == algorithm.CellsKind:
-			r.Extra = s.cells.Add(s.cells.At(r.Extra).Clone())
+			r.Extra = s.cells.Add(slices.Clone(*s.cells.At(r.Extra)))
 		case r.HasLog():
 			r.Extra = s.logs.Add(s.logs.At(r.Extra).Clone())
 		}
@@ -101,7 +106,7 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 
 // ensure makes sure that the pair id, which may be one that pairs share, has a record of a kind for a sibling.
 func (s *shard) ensure(id, kind uint64, sibling uint32, now int64, shared uint64) {
-	run := s.of(id)
+	run, _ := s.of(id)
 	for i := range run {
 		if r := &run[i]; r.Is(kind) && r.Sibling == sibling {
 			return
@@ -138,8 +143,8 @@ const (
 // makeRoom reports whether the pair of p may have a record more, of a kind that it has none of. In a full store, it drops idle
 // records, if it finds some in a bounded time. Shards without idle records cost nothing.
 func (c *call) makeRoom(p *pair, kind uint64) bool {
-	if n := len(p.shard.of(p.Pair.id)); n > 0 {
-		return n < maxStates || kind == algorithm.CellsKind
+	if run, _ := p.shard.of(p.Pair.id); len(run) > 0 {
+		return len(run) < maxStates || kind == algorithm.CellsKind
 	}
 	s := c.store
 	for ; c.sweeps < sweepShards; c.sweeps++ {

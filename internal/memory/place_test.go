@@ -206,8 +206,8 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 				t.Fatalf("tier %d is forgotten", i)
 			}
 		}
-		if n := len(s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id)); n != maxStates {
-			t.Errorf("%d records, want %d", n, maxStates)
+		if run, _ := s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id); len(run) != maxStates {
+			t.Errorf("%d records, want %d", len(run), maxStates)
 		}
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)

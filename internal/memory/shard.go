@@ -121,12 +121,15 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 // with others, that is charged.
 func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int64) {
 	a := ask{State: *state}
-	if own := s.of(id); !a.Pick(own) && (a.Pick(s.of(shared)) || len(own) >= maxStates) {
+	own, _ := s.of(id)
+	others, _ := s.of(shared)
+	if !a.Pick(own) && (a.Pick(others) || len(own) >= maxStates) {
 		id = shared
 	}
 	if a.Stored == nil {
 		s.ensure(id, a.Limit.Kind, a.Limit.Sibling, a.Now, shared)
-		a.Pick(s.of(id))
+		run, _ := s.of(id)
+		a.Pick(run)
 	}
 	a.Limit.Row.Open(&a.State, cost)
 	a.Limit.Row.Charge(&a.State, cost)

@@ -156,7 +156,8 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	if got := s.ends.Load(); got != now+5 {
 		t.Errorf("nothing is idle before %d, want %d", got, now+5)
 	}
-	s.removeAt(s.first(s.records[s.hand-1].Pair)) // may move a record past the hand
+	_, first := s.of(s.records[s.hand-1].Pair)
+	s.removeAt(first) // may move a record past the hand
 	for range 2 {
 		new(call).sweep(s, now, 32)
 	}

@@ -3,7 +3,6 @@ package memory
 import (
 	"errors"
 	"hash/maphash"
-	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +16,8 @@ const (
 
 // A Store keeps the states of pairs of rule and key. It is safe for concurrent use.
 type Store struct {
+	clock
 	maxKeys int64
-	clock   clock
 	pairs   atomic.Int64  // with records of their own
 	hand    atomic.Uint64 // the shard that makeRoom looks at next
 	ends    [shards]atomic.Int64
@@ -29,7 +28,7 @@ type Store struct {
 // it is nil.
 func New(maxKeys int, now func() time.Time) *Store {
 	s := &Store{maxKeys: int64(maxKeys)}
-	s.clock.begin(now)
+	s.begin(now)
 	for i := range s.shards {
 		s.shards[i].begin(&s.ends[i])
 	}
@@ -65,7 +64,7 @@ func isShared(id uint64) bool { return id<<12>>24 == 0 }
 type Op struct {
 	Pair    Pair
 	Limits  []algorithm.Limit // compiled, valid and of different kinds; they never change
-	Cost    int64             // of the request: at least 1, at most algorithm.MaxExact
+	Cost    int64             // of the request: 0 means 1, and more than algorithm.MaxExact means that
 	MaxWait int64             // Take, Peek: microseconds that the request may wait for its turn; Limits are token buckets then
 	At      int64             // Adjust, Release, Renew: the instant of the Take, or of the last renewal, or NoInstant
 	Turn    int64             // Adjust: the turn of a request that could wait, or algorithm.NoTurn
@@ -89,9 +88,6 @@ const (
 	Reset               // forget what was charged and granted, and bans, but not what is held
 )
 
-// decides reports whether o is decided.
-func (o *Op) decides() bool { return o.Kind <= Hold }
-
 // NoInstant is the At of an Op whose Take another store has decided.
 const NoInstant = -1 << 63
 
@@ -112,59 +108,26 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	if len(ops) == 0 {
 		return NoInstant, nil
 	}
-	locked, limits := uint64(0), 0
-	for i := range ops {
-		locked |= ops[i].Pair.shardBit()
-		limits += len(ops[i].Limits)
-	}
-	s.lock(locked)
-	defer s.unlock(locked)
-	c := call{store: s, shards: locked}
-	c.open(ops, limits)
-	if ops[0].decides() {
+	c := call{store: s}
+	defer c.close(ops) // also if the clock of the caller panics
+	c.open(ops)
+	if ops[0].Kind <= Hold {
 		c.take(answers)
 	} else {
 		err = c.settleAll()
 	}
-	c.close(ops)
 	return c.now, err
 }
-
-// Time returns the wall time of an instant.
-func (s *Store) Time(now int64) time.Time { return s.clock.time(now) }
-
-// ClockWasSet reports whether the wall clock was set, so that Time returns more than the microseconds of an instant.
-func (s *Store) ClockWasSet() bool { return s.clock.wall.Load() != nil }
-
-// Instant returns the instant of a time that Time has returned.
-func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
 
 // Stats returns how many pairs have records of their own, how many records are shared, and how many holds there are.
 func (s *Store) Stats() (keys, shared, held int) {
 	for i := range s.shards {
+		now, _ := s.read()
 		sh := &s.shards[i]
 		sh.Lock()
 		shared += sh.shared
-		held += sh.heldAt(s.clock.read())
+		held += sh.heldAt(now)
 		sh.Unlock()
 	}
 	return int(s.pairs.Load()), shared, held
-}
-
-func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
-
-// shardBit returns the set of the one shard of p.
-func (p Pair) shardBit() uint64 { return 1 << (p.id >> (64 - shardBits)) }
-
-// lock locks a set of shards, in ascending order.
-func (s *Store) lock(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		s.shards[bits.TrailingZeros64(set)].Lock()
-	}
-}
-
-func (s *Store) unlock(set uint64) {
-	for ; set != 0; set &= set - 1 {
-		s.shards[bits.TrailingZeros64(set)].Unlock()
-	}
 }

@@ -31,47 +31,48 @@ func (t *table) home(id uint64) int {
 	return int(hi)
 }
 
-// first returns where the records of a pair begin, or would.
-func (t *table) first(id uint64) int {
-	i := t.home(id)
-	for i < len(t.records) && t.records[i].Pair > id {
-		i++
+// of returns the records of a pair, and where they begin, or would.
+func (t *table) of(id uint64) (run []record, first int) {
+	first = t.home(id)
+	for first < len(t.records) && t.records[first].Pair > id {
+		first++
 	}
-	return i
-}
-
-// of returns the records of a pair.
-func (t *table) of(id uint64) []record {
-	i := t.first(id)
-	end := i
+	end := first
 	for end < len(t.records) && t.records[end].Pair == id {
 		end++
 	}
-	return t.records[i:end]
+	return t.records[first:end], first
 }
 
 // find returns the first record of a pair that is of a kind, or nil.
 func (t *table) find(id, kind uint64) *record {
-	of := t.of(id)
-	for i := range of {
-		if of[i].Is(kind) {
-			return &of[i]
+	run, _ := t.of(id)
+	for i := range run {
+		if run[i].Is(kind) {
+			return &run[i]
 		}
 	}
 	return nil
 }
 
 // has reports whether a pair has a record of any kind.
-func (t *table) has(id uint64) bool { return len(t.of(id)) > 0 }
+func (t *table) has(id uint64) bool {
+	run, _ := t.of(id)
+	return len(run) > 0
+}
 
 // insert adds an empty record.
 func (t *table) insert(id, kind uint64) *record {
 	if fullest*uint64(t.count+1) > (fullest-1)*t.homes {
 		t.grow()
 	}
-	i, end := t.gap(id)
-	if kind == algorithm.CellsKind { // which comes before the states of limits
-		i = t.first(id)
+	run, i := t.of(id)
+	if kind != algorithm.CellsKind { // which comes before the states of limits
+		i += len(run)
+	}
+	end := i
+	for t.records[end].Pair != 0 {
+		end++
 	}
 	if end == len(t.records)-1 { // many records belong to the last homes
 		t.records = slices.Concat(t.records, make([]record, tail))
@@ -80,17 +81,6 @@ func (t *table) insert(id, kind uint64) *record {
 	t.records[i] = record{Pair: id, Kind: kind}
 	t.count++
 	return &t.records[i]
-}
-
-// gap returns where the next record of a pair belongs, and the first unused one from there on.
-func (t *table) gap(id uint64) (i, end int) {
-	for i = t.first(id); t.records[i].Pair == id; {
-		i++
-	}
-	for end = i; t.records[end].Pair != 0; {
-		end++
-	}
-	return i, end
 }
 
 func (t *table) grow() {
