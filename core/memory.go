@@ -85,7 +85,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		if err != nil {
 			return dst, err
 		}
-		o.Pair, o.Limits, o.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
+		o.Pair, o.Limits, o.Cost = c.rule.pair(c.Rule, c.Key), compiled, int64(c.Cost)
 		o.Kind, o.DryRun, o.MaxWait = kindOf(c.Peek, c.Hold), c.DryRun, c.MaxWait.Microseconds()
 		limits += len(compiled)
 	}
@@ -132,7 +132,7 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 			continue
 		}
 		o := &ops[n]
-		o.Pair, o.Limits, o.Cost = a.rule.hash.Pair(a.key), a.set.compiled, exactCost(a.cost)
+		o.Pair, o.Limits, o.Cost = a.rule.hash.Pair(a.key), a.set.compiled, int64(a.cost)
 		o.Kind, o.DryRun, o.MaxWait = kindOf(a.peek, a.hold), a.dryRun, a.maxWait(most).Microseconds()
 		limits += len(o.Limits)
 		n++
@@ -173,18 +173,24 @@ func (r *activeRule) pair(rule, key string) memory.Pair {
 // Settle implements Store. It applies all settlements at one instant: no other call sees only some of them applied. Its
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
+	for i := range settlements {
+		if err := settlements[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return m.settle(settlements)
+}
+
+// settle is Settle for settlements that are valid.
+func (m *MemoryStore) settle(settlements []Settlement) error {
 	m.once.Do(m.init)
 	var room [4]memory.Op
 	ops := room[:0]
 	for i := range settlements {
 		s := &settlements[i]
-		compiled, err := s.compile()
-		if err != nil {
-			return err
-		}
 		o := memory.Op{
-			Pair: s.rule.pair(s.Rule, s.Key), Limits: compiled, Cost: exactCost(s.Cost), DryRun: s.DryRun,
-			At: memory.NoInstant, Turn: algorithm.NoTurn, Kind: memory.Adjust, N: min(int64(s.Final), algorithm.MaxExact),
+			Pair: s.rule.pair(s.Rule, s.Key), Limits: s.set.of(s.Limits).compiled, Cost: int64(s.Cost), DryRun: s.DryRun,
+			At: memory.NoInstant, Turn: algorithm.NoTurn, Kind: memory.Adjust, N: int64(s.Final),
 		}
 		if !s.At.IsZero() {
 			o.At = m.store.Instant(s.At)
@@ -214,9 +220,6 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 	}
 	return nil
 }
-
-// exactCost returns the cost of a Claim, where 0 means 1, in the numbers that a store counts in.
-func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
 // Reset implements Store. If the store is full and a pair shares its state with others, Reset and grants leave that
 // state unchanged, because otherwise they would admit the other pairs again.

@@ -162,7 +162,7 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 // without it, a failed login would stay free until its hold ends. The admitted requests bound the settlements.
 func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
 	if k.memory != nil {
-		return 0, k.memory.Settle(ctx, settlements)
+		return 0, k.memory.settle(settlements)
 	}
 	own := slices.Clone(settlements)
 	took, err = k.call(ctx, k.breaker.EnterOwed, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
