@@ -189,7 +189,7 @@ func (c *receipt) keep(results []Result) {
 // record records what the store's answer means for the claims.
 func (c *receipt) record() {
 	if c.decided {
-		a, fits := &c.claim[0], c.answer.allowed()
+		a, fits := &c.claim[0], c.answer.wait >= 0
 		a.charged = fits && !a.peek
 		c.allowed, c.held = fits || a.dryRun, a.charged && a.hold
 	} else {
@@ -381,18 +381,12 @@ func (c *receipt) askedOf(i int) (sum int) {
 
 // waitFrom returns how long after an instant, or after the decision if that is zero, the request may go on.
 func (c *receipt) waitFrom(at time.Time) (longest time.Duration) {
-	switch {
-	case !c.allowed:
-		return 0
-	case c.decided && c.claim[0].dryRun:
-		return 0
-	case c.decided:
-		return micros(c.answer.wait)
-	case c.extra == nil:
+	if !c.allowed {
 		return 0
 	}
-	for i := range c.extra.results {
-		if r := &c.extra.results[i]; !r.DryRun && r.Wait > 0 {
+	results := c.results()
+	for i := range results {
+		if r := &results[i]; !r.DryRun && r.Wait > 0 {
 			wait := r.Wait
 			if !at.IsZero() {
 				wait += r.At.Sub(at) // not 0 if the request had its turn before it held something

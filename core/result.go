@@ -35,7 +35,7 @@ func (r *Result) set(rule string, l *Limit, dryRun bool, answer *memory.Answer, 
 	u := &answer.Usage
 	r.Remaining, r.Granted, r.Over = int(u.Remaining), int(u.Granted), int(u.Over)
 	r.RetryAfter = Never
-	if answer.Retry != algorithm.Never {
+	if answer.Retry < algorithm.Never {
 		r.RetryAfter = micros(answer.Retry)
 	}
 	r.RefillAfter, r.ResetAfter, r.Wait = micros(u.Refill), micros(u.Reset), micros(answer.Wait)
@@ -46,23 +46,12 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // An answer is a Result in few bytes: what a store has answered about the one limit of a request.
 type answer struct {
 	at, remaining, refill, reset int64 // microseconds
-	wait                         int64 // until the turn of an admitted request; if the limit denies, the time until it does not, negated
+	wait                         int64 // until the turn of an admitted request, or minus the time until the limit admits a denied one
 }
-
-// waitsForever is the wait of an answer that denies a cost that never fits.
-const waitsForever = math.MinInt64
-
-func (p *answer) allowed() bool { return p.wait >= 0 }
 
 // pack sets p to what a store has answered at an instant. It reports false if p has no room for that.
 func (p *answer) pack(a *memory.Answer, at int64) bool {
-	switch p.at, p.wait = at, a.Wait; a.Retry {
-	case 0:
-	case algorithm.Never:
-		p.wait = waitsForever
-	default:
-		p.wait = -a.Retry
-	}
+	p.at, p.wait = at, a.Wait-a.Retry // one of them is 0
 	p.remaining, p.refill, p.reset = a.Usage.Remaining, a.Usage.Refill, a.Usage.Reset
 	return a.Usage.Granted == 0 && a.Usage.Over == 0
 }
@@ -77,23 +66,15 @@ func (p *answer) packResult(r *Result, a *asked) bool {
 		}
 	}
 	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
+	p.pack(&own, r.At.UnixMicro())
 	var back Result
-	if !p.pack(&own, r.At.UnixMicro()) {
-		return false
-	}
 	p.unpack(&back, a)
 	return back == *r
 }
 
 // unpack sets r to p, the answer to a.
 func (p *answer) unpack(r *Result, a *asked) {
-	own := memory.Answer{Wait: max(p.wait, 0)}
-	switch {
-	case p.wait == waitsForever:
-		own.Retry = algorithm.Never
-	case p.wait < 0:
-		own.Retry = -p.wait
-	}
+	own := memory.Answer{Wait: max(p.wait, 0), Retry: max(-p.wait, 0)}
 	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = p.remaining, p.refill, p.reset
 	r.set(a.rule.Name, &a.set.limits[0], a.dryRun, &own, time.UnixMicro(p.at))
 }
