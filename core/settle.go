@@ -19,10 +19,15 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int)
 	if err != nil {
 		return prefix(within("settle", err))
 	}
+	return l.eachOwn(&d, func(c *receipt) error { return c.settle(orBackground(ctx), rule, cost) })
+}
+
+// eachOwn calls f for each receipt of d that l made.
+func (l *Limiter) eachOwn(d *Decision, f func(*receipt) error) error {
 	var errs []error
 	for _, c := range d.receipts() {
 		if c.limiter == l {
-			errs = append(errs, c.settle(orBackground(ctx), rule, cost))
+			errs = append(errs, f(c))
 		}
 	}
 	return prefix(errors.Join(errs...))
@@ -77,13 +82,7 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 	if _, err := l.current(); err != nil {
 		return prefix(err)
 	}
-	var errs []error
-	for _, c := range d.receipts() {
-		if c.limiter == l {
-			errs = append(errs, c.renew(orBackground(ctx)))
-		}
-	}
-	return prefix(errors.Join(errs...))
+	return l.eachOwn(&d, func(c *receipt) error { return c.renew(orBackground(ctx)) })
 }
 
 // SetCost sets what the request in ctx costs under a rule with a CostAfter. The CostAfter gets it as Outcome.Cost.

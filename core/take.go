@@ -55,7 +55,8 @@ func (l *Limiter) takeObserved(ctx context.Context, t *taken, claims []Claim) (D
 	return t.view(&t.room), nil
 }
 
-// complete makes c ask for what claims say.
+// complete makes c ask for what claims say, with the missing fields filled in from their rules. It returns the first error.
+// It still completes the other claims, because observers get all of them.
 func (l *Limiter) complete(c *receipt, claims []Claim) error {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
@@ -65,15 +66,9 @@ func (l *Limiter) complete(c *receipt, claims []Claim) error {
 		return err
 	}
 	c.limiter = l
-	return rules.complete(c, claims)
-}
-
-// complete makes c ask for what claims say, with the missing fields filled in from their rules. It returns the first error.
-// It still completes the other claims, because observers get all of them.
-func (s *ruleset) complete(c *receipt, claims []Claim) (err error) {
 	for i := range claims {
 		a := c.add()
-		if mistake := s.completeOne(a, &claims[i]); mistake != nil && err == nil {
+		if mistake := rules.completeOne(a, &claims[i]); mistake != nil && err == nil {
 			err = within(fmt.Sprintf("claim %d: rule %q", i+1, a.rule.Name), mistake)
 		}
 	}
