@@ -69,30 +69,3 @@ func TestBanFollowsTheLastFailure(t *testing.T) {
 		}
 	})
 }
-
-func TestManualBanAndReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("5/m, 9/h;sliding-log")}}))
-		if err := l.Ban(t.Context(), "r", "k", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed || d.RetryAfter() != time.Hour {
-			t.Fatalf("got %+v, %v; want a wait of 1h", d, err)
-		}
-		time.Sleep(time.Hour - time.Microsecond)
-		if handle(l, 0, 200) {
-			t.Error("admitted 1µs before the end")
-		}
-		time.Sleep(time.Microsecond)
-		if !handle(l, 0, 200) {
-			t.Error("denied at the end")
-		}
-		if err := l.Ban(t.Context(), "r", "k", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Reset(t.Context(), "r", "k"); err != nil || !handle(l, 0, 200) {
-			t.Errorf("denied after a reset, %v", err)
-		}
-	})
-}

@@ -14,12 +14,6 @@ type replay struct {
 	now   int64 // microseconds
 }
 
-func newReplay() *replay {
-	r := new(replay)
-	r.store.Now = func() time.Time { return time.UnixMicro(r.now) }
-	return r
-}
-
 // take is without an error, since the claim is valid.
 func (r *replay) take(now int64, claims []core.Claim) core.Result {
 	r.now = now

@@ -12,34 +12,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// A process that is killed settles nothing. Others keep asking.
-func TestHoldsOfAKilledProcessAreChargedWithin66Seconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rule := core.Rule{Name: "r", Key: keyK, Limits: core.MustParseLimits("20 at once, 100/d, 100/d;fixed-window, 100/d;sliding-log")}
-		l := core.Must(core.New([]core.Rule{rule}))
-		for range 20 {
-			if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-		}
-		for range 66 {
-			if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}); err != nil || d.Allowed {
-				t.Fatalf("%+v, %v, want all places taken", d, err)
-			}
-			time.Sleep(time.Second)
-		}
-		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Peek: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, left := range []int{20, 80, 80, 80} {
-			if d.Results[i].Remaining != left {
-				t.Errorf("%v: %d remain, want %d", d.Results[i].Limit, d.Results[i].Remaining, left)
-			}
-		}
-	})
-}
-
 // A loser is a store that loses every Settle.
 type loser struct{ core.MemoryStore }
 

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/spillgate/spillgate/core"
 )
 
 func TestAtOnce(t *testing.T) {
@@ -83,22 +81,6 @@ func TestLongRequestKeepsItsPlace(t *testing.T) {
 		g.End()
 		if !handle(l, 0, 200) {
 			t.Error("a request was denied after the first had ended")
-		}
-	})
-}
-
-func TestHoldOfACrashedJobExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory("1 at once", nil)
-		if _, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}); err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		for !handle(l, 0, 200) {
-			time.Sleep(time.Second)
-		}
-		if took := time.Since(begun); took < 60*time.Second || took > 66*time.Second {
-			t.Errorf("the hold expired after %v, want 60s to 66s", took)
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -158,125 +157,10 @@ func TestATierUpgradeInMidMonthKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-func TestGrant(t *testing.T) {
-	for _, limit := range []core.Limit{
-		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),
-	} {
-		t.Run(limit.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := core.Must(core.New([]core.Rule{plan(limit)}))
-				allow(t, l, "k", 60, 60)
-				grant(t, l, "k", 50)
-				if got := left(t, l, "k"); got.Remaining != 90 {
-					t.Errorf("%d remain, want 90", got.Remaining)
-				}
-				allow(t, l, "other", 101, 100)
-				allow(t, l, "k", 91, 90)
-				reset := left(t, l, "k").RetryAfter
-				time.Sleep(reset - time.Microsecond)
-				allow(t, l, "k", 1, 0)
-				time.Sleep(time.Microsecond)
-				if got := left(t, l, "k"); !got.Allowed || got.Remaining > 100 {
-					t.Errorf("after the wait: got %+v", got)
-				}
-				time.Sleep(32 * 24 * time.Hour)
-				if got := left(t, l, "k"); got.Remaining != 100 {
-					t.Errorf("%d remain in a new window, want 100: the grant has ended", got.Remaining)
-				}
-			})
-		})
-	}
-}
-
 func grant(t *testing.T, l *core.Limiter, key string, n int) {
 	t.Helper()
 	if err := l.Grant(t.Context(), "plan", key, n); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestGrantAboveTheRateAndBelowIt(t *testing.T) {
-	for _, limit := range []core.Limit{core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingLog)} {
-		synctest.Test(t, func(t *testing.T) {
-			l := core.Must(core.New([]core.Rule{plan(limit)}))
-			allow(t, l, "k", 10, 10)
-			grant(t, l, "k", 50)
-			if got := left(t, l, "k"); got.Remaining != 140 || got.Granted != 50 || got.Quota() != 150 || got.ResetAfter <= 0 || got.RefillAfter <= 0 {
-				t.Errorf("%v: got %+v, want 140 remaining of 150", limit, got)
-			}
-			grant(t, l, "k", -150)
-			if got := left(t, l, "k"); got.Remaining != 0 || got.Allowed || got.RetryAfter <= 0 {
-				t.Errorf("%v: got %+v, want nothing left", limit, got)
-			}
-			grant(t, l, "k", 11)
-			allow(t, l, "k", 2, 1)
-			if err := l.Reset(t.Context(), "plan", "k"); err != nil {
-				t.Fatal(err)
-			}
-			if got := left(t, l, "k"); got.Remaining != 100 {
-				t.Errorf("%v: %d remain after a reset, want 100", limit, got.Remaining)
-			}
-		})
-	}
-}
-
-func TestATokenBucketGetsBackAtMostWhatWasUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New([]core.Rule{plan(core.PerDay(100))}))
-		allow(t, l, "k", 60, 60)
-		grant(t, l, "k", 70)
-		if got := left(t, l, "k"); got.Remaining != 100 {
-			t.Errorf("%d remain, want 100", got.Remaining)
-		}
-		grant(t, l, "k", -130)
-		if got := left(t, l, "k"); got.Allowed || got.RetryAfter <= 0 {
-			t.Errorf("got %+v after taking away more than there is", got)
-		}
-	})
-}
-
-func TestABanStaysAfterAGrant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New([]core.Rule{plan(core.Limit{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour})}))
-		allow(t, l, "k", 6, 5)
-		wait := left(t, l, "k").RetryAfter
-		grant(t, l, "k", 5)
-		if got := left(t, l, "k").RetryAfter; got != wait {
-			t.Errorf("wait %v, want %v as before the grant", got, wait)
-		}
-		if err := l.Ban(t.Context(), "plan", "other", time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		grant(t, l, "other", 5)
-		if got := left(t, l, "other").RetryAfter; got != time.Hour {
-			t.Errorf("wait %v, want 1h", got)
-		}
-	})
-}
-
-func TestARefundNeverBecomesAGrant(t *testing.T) {
-	for _, limit := range []core.Limit{core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog)} {
-		synctest.Test(t, func(t *testing.T) {
-			l := core.Must(core.New([]core.Rule{plan(limit)}))
-			d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Cost: 30})
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-			grant(t, l, "k", 50)
-			if err := l.Refund(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-			if got := left(t, l, "k"); got.Remaining != 150 {
-				t.Errorf("%v: %d remain, want the rate and the grant: 150", limit, got.Remaining)
-			}
-			if err := l.Store().Settle(t.Context(), []core.Settlement{{Rule: "plan", Key: "k", Limits: []core.Limit{limit}, At: d.At, Cost: 30}}); err != nil {
-				t.Fatal(err)
-			}
-			if got := left(t, l, "k"); got.Remaining != 150 {
-				t.Errorf("%v: %d remain after a second refund, want 150", limit, got.Remaining)
-			}
-		})
 	}
 }
 

@@ -178,21 +178,6 @@ func TestRefundOfNothing(t *testing.T) {
 	}
 }
 
-func TestRefundGivesBackOnlyWhatStillCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerHour(10).Using(core.FixedWindow)}}}))
-		d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 10})
-		time.Sleep(time.Hour)
-		l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 4})
-		if err := l.Refund(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-		if got := remaining(t, l, "r"); got != 6 {
-			t.Errorf("got %d left, want 6: the window of the charge is over", got)
-		}
-	})
-}
-
 func TestReset(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 10)}))
 	tier := []core.Limit{core.PerDay(5).Using(core.SlidingLog)}

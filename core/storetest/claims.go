@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -112,6 +113,19 @@ var claimRows = []row{
 		s.expect(words("no 2", "yes 2"), dryRun(c), c)
 		s.expect(words("yes 0", "yes 0"), dryRun(claim("key", "5/d", 1)), claim("key", "5/d", 1))
 	}},
+	{"a request of many pairs holds something of each of them", func(s *suite) {
+		var claims []core.Claim
+		for i := range 64 {
+			claims = append(claims, hold(claim(strconv.Itoa(i), "2/d", 1)))
+		}
+		for n := range 3 {
+			for i, r := range s.take(claims...) {
+				if r.Allowed != (n < 2) {
+					s.Errorf("request %d, pair %d: %+v", n, i, r)
+				}
+			}
+		}
+	}},
 	{"no claims are no results and no error", func(s *suite) {
 		if results := s.take(); len(results) != 0 {
 			s.Errorf("%d results", len(results))
@@ -131,12 +145,15 @@ var claimRows = []row{
 	}},
 	{"a claim at fault is ErrInvalid, and charges nothing", func(s *suite) {
 		good := claim("key", "5/d", 1)
+		s.take(claim("bad", "1/d", 1)) // so that the store knows one of the limits
 		for name, bad := range map[string]core.Claim{
 			"no limits":            {Rule: "rule", Key: "bad"},
 			"a negative cost":      claim("bad", "5/d", -1),
 			"no period":            {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
 			"a negative rate":      {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(-1)}},
 			"an unknown algorithm": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1).Using(99)}},
+			"a lease too short":    {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Lease: 1},
+			"a known, wrong limit": {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: -1, Period: 24 * time.Hour}}},
 			"the same limit twice": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1), core.PerDay(2)}},
 		} {
 			_, err := s.store.Take(context.Background(), []core.Claim{good, bad}, nil)

@@ -60,8 +60,11 @@ var grantRows = []row{
 	{"a refund of a cost above the rate gives back all of it", func(s *suite) {
 		for _, limit := range counting {
 			s.grant(claim(limit, limit, 1), 8)
-			s.settle(s.charge(claim(limit, limit, 13))...)
-			s.expect(words("yes 18"), peek(claim(limit, limit, 1)))
+			charged := s.charge(claim(limit, limit, 13))
+			for range 2 { // the second time gives back nothing more
+				s.settle(charged...)
+				s.expect(words("yes 18"), peek(claim(limit, limit, 1)))
+			}
 		}
 	}},
 	{"a grant does not change what a refund gives back", func(s *suite) {
@@ -123,14 +126,39 @@ var grantRows = []row{
 			s.near(s.take(peek(claim("key", "10/10s;sliding-log", cost)))[0].RetryAfter, want)
 		}
 	}},
+	{"a bucket is granted no more than was used", func(s *suite) {
+		s.take(claim("key", "100/d", 60))
+		s.grant(claim("key", "100/d", 1), 70)
+		s.expect(words("yes 100"), peek(claim("key", "100/d", 1)))
+		s.grant(claim("key", "100/d", 1), -130)
+		if r := s.take(peek(claim("key", "100/d", 1)))[0]; r.Allowed || r.RetryAfter <= 0 {
+			s.Errorf("after more was taken away than there is: %+v", r)
+		}
+	}},
+	{"a grant shortens no ban", func(s *suite) {
+		used, banned := claim("used", "5/10m;ban=1h", 5), claim("banned", "5/10m;ban=1h", 5)
+		s.take(used)
+		s.settle(core.Settlement{Rule: "rule", Key: "banned", Ban: time.Hour})
+		s.grant(used, 5)
+		s.grant(banned, 5)
+		for _, r := range s.take(peek(used), peek(banned)) {
+			if r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < 50*minute {
+				s.Errorf("%+v, want a ban of 1h", r)
+			}
+		}
+	}},
 	{"a log is granted no more than it can hold", func(s *suite) {
 		c := claim("key", "1000/h;sliding-log", 1)
 		grant := core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 9000}
 		s.settle(grant)
 		grant.Grant = 1
-		if err := s.store.Settle(context.Background(), []core.Settlement{grant}); !errors.Is(err, core.ErrInvalid) {
+		used := claim("key", "9/h", 9)
+		s.take(used)
+		both := []core.Settlement{{Rule: used.Rule, Key: used.Key, Limits: used.Limits, Grant: 1}, grant}
+		if err := s.store.Settle(context.Background(), both); !errors.Is(err, core.ErrInvalid) {
 			s.Errorf("error %v, want one that is ErrInvalid", err)
 		}
+		s.expect(words("no 0"), peek(claim("key", "9/h", 1)))
 		s.expect(words("yes 0"), claim("key", "1000/h;sliding-log", 10_000))
 	}},
 }

@@ -190,6 +190,13 @@ var banRows = []row{
 		s.wait(r.RetryAfter)
 		s.expect(words("yes 0"), claim("key", "4/s;ban=1s", 1))
 	}},
+	{"the ban of a limit does not deny another tier, and stays", func(s *suite) {
+		s.take(claim("key", "5/10m;ban=1h", 5))
+		s.expect(words("yes 94"), claim("key", "100/10m", 1))
+		if r := s.take(peek(claim("key", "5/10m;ban=1h", 1)))[0]; r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < 50*minute {
+			s.Errorf("%+v, want a ban of 1h", r)
+		}
+	}},
 	{"a hold begins no ban, and its final cost does", func(s *suite) {
 		held := s.charge(hold(claim("key", "2/h;ban=10h", 2)))
 		s.end(held[0], 0)

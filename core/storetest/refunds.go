@@ -58,9 +58,19 @@ var refundRows = []row{
 			s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it, or before it
 			s.reset(c.Rule, c.Key)
 			s.wait(ms)
-			s.take(claim(limit, limit, 4))
+			since := s.charge(claim(limit, limit, 4))
 			s.settle(charged...)
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
+			s.settle(since...)
+			s.expect(words("yes 5"), peek(claim(limit, limit, 1)))
+		}
+	}},
+	{"a refund at a rate of 0 changes nothing", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			s.take(claim(limit, limit, 3))
+			none := claim(limit, "0"+limit[1:], 3)
+			s.settle(settled([]core.Claim{none}, s.take(peek(none)))...)
+			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
 		}
 	}},
 	{"a refund of a key never seen, or forgotten, leaves no more than all", func(s *suite) {

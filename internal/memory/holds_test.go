@@ -31,106 +31,8 @@ func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	settle(s, asks)
 }
 
-// renew keeps a hold, and reports whether the hold existed.
-func renew(s *Store, key string, at int64) (int64, bool) {
-	asks := []query{{Pair: pairOf("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
-	settle(s, asks)
-	return asks[0].At, asks[0].Renewed
-}
-
 func ban(s *Store, key string, d time.Duration) {
 	settle(s, []query{{Pair: pairOf("rule", key), Ban: d.Microseconds()}})
-}
-
-func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		l := atOnce(1)
-		_, at := hold(s, "stream", l)
-		hold(s, "crashed", l)
-		for passed := time.Duration(0); passed < 3*time.Minute; passed += 20 * time.Second {
-			if asks, _ := hold(s, "stream", l); asks[0].Retry != algorithm.HoldHint {
-				t.Fatalf("after %v: a second stream is admitted: %+v", passed, asks[0].Retry)
-			}
-			if asks, _ := hold(s, "crashed", l); (asks[0].Retry == 0) != (passed >= 66*time.Second && passed < 86*time.Second) && passed < 100*time.Second {
-				t.Errorf("after %v: Retry is %d where the holder has crashed", passed, asks[0].Retry)
-			}
-			time.Sleep(20 * time.Second)
-			now, ok := renew(s, "stream", at)
-			if !ok || !s.Time(now).Equal(time.Now()) {
-				t.Fatalf("after %v: renewed at %v, %t", passed, now, ok)
-			}
-			at = now
-		}
-		end(s, "stream", at, 1, l)
-		if asks, _ := hold(s, "stream", l); asks[0].Retry != 0 {
-			t.Errorf("denied after the stream has ended: %+v", asks[0])
-		}
-		if _, ok := renew(s, "unknown", at-1); ok {
-			t.Error("renewed a hold that does not exist")
-		}
-		audit(t, s)
-	})
-}
-
-func TestOverlappingRequestsThatCostNothingAreNeverDenied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		l := limitOf(t, algorithm.TokenBucket, 20, 15*time.Minute)
-		var open []int64
-		for i := range 72_000 {
-			asks, at := hold(s, "key", l)
-			if asks[0].Retry != 0 {
-				t.Fatalf("request %d is denied", i)
-			}
-			if open = append(open, at); len(open) == 20 {
-				end(s, "key", open[0], 0, l)
-				open = open[1:]
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	})
-}
-
-// The fast path knows neither holds nor bans.
-func TestKnownPairThatHoldsOrIsBanned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
-		take(s, "holds", l, 1)
-		take(s, "banned", l, 1)
-		_, at := hold(s, "holds", l)
-		ban(s, "banned", time.Second)
-		if a := take(s, "holds", l, 4); a.Retry == 0 {
-			t.Errorf("what is held does not count: %+v", a.Usage)
-		}
-		if a := take(s, "banned", l, 1); a.Retry != 1_000_000 {
-			t.Errorf("a banned pair waits for %dµs", a.Retry)
-		}
-		end(s, "holds", at, 0, l)
-		time.Sleep(time.Second)
-		if a := take(s, "holds", l, 4); a.Retry != 0 {
-			t.Errorf("what was given back still counts: %+v", a.Usage)
-		}
-		if a := take(s, "banned", l, 4); a.Retry != 0 {
-			t.Errorf("denied after the ban: %d", a.Retry)
-		}
-	})
-}
-
-func TestResetKeepsHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		l := limitOf(t, algorithm.SlidingLog, 5, time.Hour)
-		take(s, "key", l, 2)
-		hold(s, "key", l)
-		ban(s, "key", time.Second)
-		reset(s, pairOf("rule", "key"))
-		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
-			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
-		}
-		audit(t, s)
-	})
 }
 
 // Otherwise another request would see one claim of a request settled and the other one not.
@@ -220,42 +122,6 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	})
 }
 
-// If many pairs need a record in one request, none may be lost.
-func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(1000, nil)
-		l := limitOf(t, algorithm.TokenBucket, 2, time.Hour)
-		for round := range 3 {
-			var asks []query
-			for i := range 200 {
-				asks = append(asks, query{Pair: pairOf("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Hold: true})
-			}
-			decide(s, asks)
-			for i := range asks {
-				if (asks[i].Retry == 0) != (round < 2) {
-					t.Fatalf("round %d, pair %d: retry %d", round, i, asks[i].Retry)
-				}
-			}
-		}
-		audit(t, s)
-	})
-}
-
-func TestExpiredHoldIsNeitherRenewedNorInTheWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		_, at := hold(s, "key", atOnce(1))
-		time.Sleep(66 * time.Second)
-		if _, ok := renew(s, "key", at); ok {
-			t.Error("a hold is renewed 66s after it was made")
-		}
-		if asks, _ := hold(s, "key", atOnce(1)); asks[0].Retry != 0 {
-			t.Error("a request was denied because of an expired hold")
-		}
-		audit(t, s)
-	})
-}
-
 func TestFullStoreDropsAPairWhoseHoldHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, nil)
@@ -296,18 +162,6 @@ func TestBanInAFullStoreIsForThePairAlone(t *testing.T) {
 	})
 }
 
-// The clock went back between two requests. Nothing drains from a limit of rate 0.
-func TestClockGoesBackUnderALimitOfRateZero(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	s := New(100, func() time.Time { return now })
-	take(s, "key", limitOf(t, algorithm.TokenBucket, 5, time.Minute), 5)
-	now = now.Add(-time.Second)
-	if a := take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Minute), 1); a.Retry != algorithm.Never {
-		t.Errorf("%+v, want a denial for ever", a)
-	}
-	audit(t, s)
-}
-
 func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, nil)
@@ -323,21 +177,6 @@ func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
 		}
 		audit(t, s)
 	})
-}
-
-// A reset acts at its instant: a hold that ends a microsecond later is charged then.
-func TestResetKeepsAHoldThatEndsRightAfterIt(t *testing.T) {
-	now := time.UnixMicro(600_000_000)
-	s := New(10, func() time.Time { return now })
-	l, key := limitOf(t, algorithm.FixedWindow, 5, time.Hour), pairOf("rule", "key")
-	decide(s, []query{{Pair: key, Limit: l, Cost: 3, Hold: true}})
-	now = now.Add(algorithm.HoldExpiry*time.Microsecond - time.Microsecond)
-	reset(s, key)
-	now = now.Add(time.Microsecond)
-	asks := []query{{Pair: key, Limit: l, Cost: 1, Peek: true}}
-	if decide(s, asks); asks[0].Usage.Remaining != 2 {
-		t.Errorf("%d remain, want 2: the hold has ended and was charged", asks[0].Usage.Remaining)
-	}
 }
 
 // The shard of the new pair is locked already.

@@ -3,32 +3,10 @@ package memory
 import (
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
-
-func TestKnownPairIsChargedOnlyWhatIsAdmitted(t *testing.T) {
-	for keys := 1; keys <= 2; keys++ {
-		synctest.Test(t, func(t *testing.T) {
-			s := New(100, nil)
-			l := limitOf(t, algorithm.TokenBucket, 9, time.Second)
-			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, algorithm.Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
-				var asks []query
-				for i := range keys {
-					asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})
-				}
-				decide(s, asks)
-				for _, a := range asks {
-					if a.Retry != row.retry || a.Usage.Remaining != row.left {
-						t.Errorf("%d keys, %+v: retry %d, %d remain", keys, row, a.Retry, a.Usage.Remaining)
-					}
-				}
-			}
-		})
-	}
-}
 
 func TestAllShardsAreLockedAtOnce(t *testing.T) {
 	s := New(100, nil)
@@ -124,19 +102,4 @@ func TestKindsOfOnePeriodDiffer(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestBanAndHoldsOfTheFirstOfTwoPairs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		l := limitOf(t, algorithm.FixedWindow, 1, 24*time.Hour)
-		ban(s, "banned", time.Hour)
-		hold(s, "holds", l)
-		for _, key := range []string{"banned", "holds"} {
-			asks := []query{{Pair: pairOf("rule", key), Limit: l, Cost: 1}, {Pair: pairOf("rule", "free"), Limit: l, Claim: 1, Cost: 1}}
-			if decide(s, asks); asks[0].Retry == 0 || asks[1].Retry != 0 {
-				t.Errorf("%s: waits %d and %d, want the first pair alone to deny", key, asks[0].Retry, asks[1].Retry)
-			}
-		}
-	})
 }

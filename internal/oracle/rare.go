@@ -115,6 +115,71 @@ var rare = map[string][]Step{
 	"a refund of more than the rate, by grants": {
 		grants("10/m;sliding-log", 8), take("10/m;sliding-log", 12), refund(1), take("10/m;sliding-log", 18), refund(3), peek("10/m;sliding-log", 18),
 	},
+	"a hold that ends finds a bucket drained until then, and for part of a tick": {
+		after(500*time.Millisecond, take("999983/3650d", 1)), hold("999983/3650d", 1), take("999983/3650d", 2),
+		after(66_500*time.Millisecond, peek("999983/3650d", 1)),
+	},
+	"a hold ends 66s after the start of its sub-bucket": {
+		hold("1 at once", 1), after(66*time.Second-time.Microsecond, hold("1 at once", 1)), after(time.Microsecond, hold("1 at once", 1)),
+	},
+	"a hold ends a microsecond after a reset": {
+		hold("5/h;fixed-window", 3), after(66*time.Second-2*time.Microsecond, reset()), after(time.Microsecond, peek("5/h;fixed-window", 1)),
+	},
+	"holds fill an empty bucket of coarse ticks": {
+		hold("30/3650d", 30), hold("30/3650d", 30), hold("100000/30d", 100_000), hold("100000/30d", 1), hold("1000/365d", 1000), hold("1000/365d", 1),
+	},
+	"a settlement that changes nothing ends no hold": {
+		take("9/m;fixed-window", 1), hold("7/m", 1), after(6*time.Second, hold("7/m", 1)), after(69*time.Second, settle(0, 1)),
+		after(time.Second, take("5/m", 1)),
+	},
+	"a refund of the first request while one is left": {
+		take("5/s", 1), take("5/s", 1), take("5/s", 1), after(400*time.Millisecond, take("5/s", 1)), refund(0), peek("5/s", 1),
+	},
+	"a refund gives back all if the requests since were denied": {
+		take("1/d;burst=5", 1), after(time.Millisecond, take("1/d;burst=5", 1)),
+		after(24*time.Hour, together(take("10007/d", 1), take("0/2d", 1))), refund(1), take("10007/d", 1),
+	},
+	"two refunds of one instant do not add up": {
+		take("4/1ms", 1), take("4/1ms", 1), after(250*time.Microsecond, take("4/1ms", 1)), refund(0), take("4/1ms", 2), refund(1), take("4/1ms", 1),
+	},
+	"a large cost is not booked behind a ban": {
+		bans(50 * time.Minute), mayWait("1000000/9000s", 700_000), mayWait("1000000/9000s", 600_000),
+	},
+	"the clock goes back, and the turn of the first request is given back": {
+		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), after(-time.Second, refund(0)), mayWait("5/s;burst=1", 1),
+	},
+	"the clock goes back, and the turn of the last request is given back": {
+		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), after(-time.Second, refund(2)), mayWait("5/s;burst=1", 1),
+	},
+	"the clock goes back, and a refund follows the bucket": {
+		take("5/m", 1), take("5/m", 1), after(-time.Hour, refund(1)), peek("5/m", 1),
+	},
+	"the clock goes back, and a turn is given back to the bucket": {
+		mayWait("5/m", 1), mayWait("5/m", 1), after(-time.Hour, refund(1)), peek("5/m", 1),
+	},
+	"the clock goes back, and so does a bucket that a dry run is settled at": {
+		dry("10/m", 5), after(-time.Minute, settle(0, 9)), after(30*time.Second, take("10/m", 5)),
+	},
+	"the clock goes back, and a rate of 0 still denies": {
+		take("5/m", 5), after(-time.Second, take("0/m", 1)),
+	},
+	"the clock goes back by months, and a refund is of a later window": {
+		take("5/month;calendar", 1), after(-180*24*time.Hour, take("5/month;calendar", 1)), refund(0), take("5/month;calendar", 1),
+	},
+	"a grant of a sliding limit lasts one period": {
+		grants("5/m;sliding-log", 3), grants("5/m;sliding-window", 3), after(time.Minute-time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),
+		after(time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),
+	},
+	"one request has more tiers of a pair than the pair keeps": {
+		together(take("30/h", 1), take("31/h", 1), take("32/h", 1), take("33/h", 1), take("34/h", 1), take("35/h", 1), take("36/h", 1), take("37/h", 1), take("38/h", 1), take("39/h", 1)),
+		together(take("30/h;sliding-window;buckets=2", 1), take("30/h;sliding-window;buckets=3", 1), take("30/h;sliding-window;buckets=4", 1),
+			take("30/h;sliding-window;buckets=5", 1), take("30/h;sliding-window;buckets=6", 1), take("30/h;sliding-window;buckets=7", 1),
+			take("30/h;sliding-window;buckets=8", 1), take("30/h;sliding-window;buckets=9", 1), take("30/h;sliding-window;buckets=11", 1)),
+		peek("30/h, 30/h;sliding-window", 1),
+	},
+	"a state is kept in the microsecond in which it ends": {
+		take("970679/3ms", 3), take("5/h", 1), take("5/d", 1), peek("970679/3ms", 1),
+	},
 	"a dry run counts two charges of a pair at one instant together": {
 		together(take("9/s;sliding-log", 1), take("9/s;sliding-log", 8), dry("9/s;sliding-log", 9)),
 	},
@@ -185,6 +250,12 @@ func together(steps ...Step) Step {
 }
 
 func refund(of int) Step { return Step{Verb: "settle", Of: of} }
+
+func settle(of, final int) Step { return Step{Verb: "settle", Of: of, Finals: []int{final}} }
+
+func bans(d time.Duration) Step {
+	return Step{Verb: "ban", Pair: core.Pair{Rule: "a", Key: "x"}, Ban: d}
+}
 
 func after(d time.Duration, s Step) Step {
 	s.After = d

@@ -304,3 +304,29 @@ func TestPairOfTooManyLimitsStaysSmall(t *testing.T) {
 		t.Errorf("%d bytes, %d states repaired", n, s.Repaired())
 	}
 }
+
+func TestFullLogIsNotRepaired(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(1000).Using(core.SlidingLog))
+	grant(t, s, c, 9000)
+	c.Cost = 10_000
+	take(t, s, c)
+	server.SetTime(start.Add(time.Second))
+	if r := take(t, s, c)[0]; r.Allowed || r.Remaining != 0 || r.ResetAfter != 59*time.Second || s.Repaired() != 0 {
+		t.Errorf("%+v, %d states repaired", r, s.Repaired())
+	}
+}
+
+func TestGivingBackABookingRepairsCorruptState(t *testing.T) {
+	s, server := frozen(t)
+	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}
+	at := take(t, s, c)[0].At
+	server.HSet(pairKey, "s", state(ends, kindOf(c.Limits[0]), siblingOf(c.Limits[0]), 1<<54))
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 1 || s.Repaired() != 1 {
+		t.Errorf("%d remain and %d states were repaired, want a bucket that was just used up and got one back", r.Remaining, s.Repaired())
+	}
+}

@@ -67,34 +67,6 @@ func TestRememberedDenialIsAnsweredWithoutTheServer(t *testing.T) {
 	})
 }
 
-func TestOtherRequestsAskTheServer(t *testing.T) {
-	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
-		c := claimOf("k", core.PerHour(5))
-		c.Cost = 3
-		take(t, s, c)
-		take(t, s, c)
-		for name, change := range map[string]func(*core.Claim){
-			"a lower cost fits":       func(c *core.Claim) { c.Cost = 1 },
-			"a higher limit fits":     func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(50)} },
-			"another key fits":        func(c *core.Claim) { c.Key = "other" },
-			"another rule fits":       func(c *core.Claim) { c.Rule = "other" },
-			"another algorithm fits":  func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(5).Using(core.FixedWindow)} },
-			"a dry run does not deny": func(c *core.Claim) { c.DryRun, c.Cost = true, 1 },
-		} {
-			changed := c
-			change(&changed)
-			if !allowed(take(t, s, changed)) {
-				t.Error(name)
-			}
-			if err := s.Reset(context.Background(), pairsOf(c)); err != nil {
-				t.Fatal(err)
-			}
-			take(t, s, c)
-			take(t, s, c)
-		}
-	})
-}
-
 func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
 	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, client *redis.Client) {
 		c := claimOf("k", core.PerHour(1))
@@ -292,25 +264,6 @@ func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Requests of one key at two rates: while the strict one is denied, each request at the lax rate changes when it ends.
-func TestARememberedDenialDoesNotLoosenAStricterRate(t *testing.T) {
-	denying(t, 64, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
-		slow, fast, begun, admitted := claimOf("k", core.PerSecond(10)), claimOf("k", core.PerSecond(100)), time.Now(), 0
-		for time.Since(begun) < 3*time.Second {
-			for range 4 {
-				for allowed(take(t, s, slow)) {
-					admitted++
-				}
-				take(t, s, fast)
-				time.Sleep(25 * time.Millisecond)
-			}
-		}
-		if admitted > 40 {
-			t.Errorf("%d requests were admitted at 10/s in 3s, want 40 at most", admitted)
-		}
-	})
 }
 
 // A denial of a request that may wait also answers a request that may wait for less time.

@@ -99,34 +99,6 @@ func TestBucketExpiresWhenItIsEmpty(t *testing.T) {
 	}
 }
 
-func TestKeyExpiresAfterItsLongestLimit(t *testing.T) {
-	s, server := frozen(t)
-	take(t, s, claimOf("k", core.PerHour(5)))
-	take(t, s, claimOf("k", core.PerSecond(5)))
-	if got, want := server.TTL(pairKey), 12*time.Minute+slack; got != want {
-		t.Errorf("expires in %v, want %v", got, want)
-	}
-}
-
-// The expiry is stored beside the state, and both change only if the state would outlive them.
-func TestStoredExpiryChangesWithTheExpiryOfTheKey(t *testing.T) {
-	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
-		s, server := frozen(t)
-		c := claimOf("k", core.MustParseLimits(limits)...)
-		take(t, s, c)
-		before := keptUntil(server.HGet(pairKey, "s"))
-		take(t, s, c)
-		if !keptUntil(server.HGet(pairKey, "s")).Equal(before) {
-			t.Errorf("%s: another expiry while the first suffices", limits)
-		}
-		server.SetTime(start.Add(slack + time.Second))
-		take(t, s, c)
-		if keptUntil(server.HGet(pairKey, "s")).Equal(before) {
-			t.Errorf("%s: no other expiry when the first was nearly over", limits)
-		}
-	}
-}
-
 // TestExpiryIsSetSeldom removes the expiry of a key to see when it is set again.
 func TestExpiryIsSetSeldom(t *testing.T) {
 	client := redistest.Start(t).Client(t)
@@ -153,37 +125,6 @@ func TestExpiryIsSetSeldom(t *testing.T) {
 				t.Errorf("expires in %v, want at most the time that a request takes to drain, and %v", ttl, slack)
 			}
 		})
-	}
-}
-
-// A hold ends 66 s after the start of its sub-bucket, and not a microsecond before.
-func TestHoldEndsAfterItsSubBucket(t *testing.T) {
-	store, server := frozen(t)
-	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{{Algorithm: core.InFlight, Rate: 1}}, Hold: true}
-	take(t, store, c)
-	server.SetTime(start.Add(66*time.Second - time.Microsecond))
-	if allowed(take(t, store, c)) {
-		t.Error("admitted while the place was held")
-	}
-	server.SetTime(start.Add(66 * time.Second))
-	if !allowed(take(t, store, c)) {
-		t.Error("denied after the hold had ended")
-	}
-}
-
-// Tiers that a pair no longer has leave records. Records that have ended make room for a new one.
-func TestRecordsThatHaveEndedAreDropped(t *testing.T) {
-	s, server := frozen(t)
-	for i := range 17 {
-		take(t, s, claimOf("k", core.Every(5, time.Duration(i+1)*time.Second))) // ends after 200 ms more
-	}
-	server.SetTime(start.Add(2 * time.Second))
-	take(t, s, claimOf("k", core.PerHour(5)))
-	if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6*(17-9+1) {
-		t.Errorf("%d words are left, want the words of nine limits: eight old ones, of which one ends now, and a new one", n)
-	}
-	if got := take(t, s, claimOf("k", core.Every(5, 17*time.Second)))[0].Remaining; got != 3 {
-		t.Errorf("%d of 5 remain of a limit that has not ended, want 3", got)
 	}
 }
 
@@ -231,19 +172,5 @@ func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
 		if after := server.TTL(server.Keys()[0]); before != row.want && !row.hold || before > row.want || after != before {
 			t.Errorf("%s: expires in %v, before in %v, want %v", why, after, before, row.want)
 		}
-	}
-}
-
-// A bucket that drains within a microsecond counts as used for the whole microsecond.
-func TestARecordIsNotDroppedInTheMicrosecondInWhichItEnds(t *testing.T) {
-	s, _ := frozen(t)
-	fast := claimOf("k", core.Every(970_679, 3*time.Millisecond))
-	fast.Cost = 3
-	take(t, s, fast)
-	take(t, s, claimOf("k", core.PerHour(5)))
-	take(t, s, claimOf("k", core.PerDay(5))) // adds a record to a pair that has others
-	fast.Peek = true
-	if got := take(t, s, fast)[0].Remaining; got != 970_676 {
-		t.Errorf("%d remain, want %d", got, 970_676)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
@@ -128,6 +129,26 @@ func ended(r io.Reader) func() bool {
 		end.Store(true)
 	}()
 	return end.Load
+}
+
+// start is the beginning of a minute, and of an hour.
+var start = time.Unix(1_800_000_000, 0)
+
+// frozen returns a store on a server whose clock is stopped at start.
+func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
+	server := miniredis.RunT(t)
+	server.SetTime(start)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	return redisx.New(client, options), server
+}
+
+// grant gives a claim n more requests.
+func grant(t *testing.T, s *redisx.Store, c core.Claim, n int) {
+	t.Helper()
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const word = 8 // bytes

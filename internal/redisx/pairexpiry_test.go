@@ -34,43 +34,6 @@ func TestARequestLeavesOtherStateItsTime(t *testing.T) {
 	}
 }
 
-// The first word of a pair says for how long its key is kept, though the clock is between two milliseconds.
-func TestAPairSaysForHowLongItsKeyIsKept(t *testing.T) {
-	for _, limits := range []string{"9 at once", "9 at once, 9/m;fixed-window", "9/m", "9/m, 9/h"} {
-		s, server := frozen(t)
-		now := start.Add(500 * time.Microsecond)
-		server.SetTime(now)
-		take(t, s, limitsAs(limits))
-		says := keptUntil(server.HGet(pairKey, "s"))
-		if kept := now.UnixMilli() + server.TTL(pairKey).Milliseconds(); says.UnixMilli() != kept {
-			t.Errorf("%s: kept until %d, and the pair says %d", limits, kept, says.UnixMilli())
-		}
-	}
-}
-
-// The expiry of a key is not set again by a request that needs no later one.
-func TestAnExpiryThatSufficesIsNotSetAgain(t *testing.T) {
-	for _, limits := range []string{"9 at once", "9/m;fixed-window", "9/m;sliding-log"} {
-		s, server := frozen(t)
-		c := limitsAs(limits)
-		take(t, s, c)
-		server.SetTTL(pairKey, 0)
-		if take(t, s, c); server.TTL(pairKey) != 0 {
-			t.Errorf("%s: set again, to %v", limits, server.TTL(pairKey))
-		}
-	}
-}
-
-// A state that keeps the key for long enough does so for the other limits of the pair.
-func TestAnExpiryThatSufficesForAPairIsNotSetAgain(t *testing.T) {
-	s, server := frozen(t)
-	take(t, s, claimOf("k", core.PerHour(10_000)))
-	server.SetTTL(pairKey, 0)
-	if take(t, s, claimOf("k", core.PerHour(10_000), core.PerMinute(1000))); server.TTL(pairKey) != 0 {
-		t.Errorf("set again, to %v", server.TTL(pairKey))
-	}
-}
-
 // The charge for a hold that ends may begin a ban, even in a request of another limit of the pair.
 func TestAKeyIsKeptForTheBanThatTheEndOfAHoldMayBegin(t *testing.T) {
 	const end, ban = 66 * time.Second, time.Hour

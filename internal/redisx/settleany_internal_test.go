@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // A job that gives back its charge, because another job denied, reports what remains after that.
@@ -49,67 +47,6 @@ func TestWhatAJobGivesBackMayBeHeldByOthers(t *testing.T) {
 	back := s.decider.refund(context.Background(), more, func(int) bool { return false })
 	if back.err != nil || !back.held || back.admitted() {
 		t.Errorf("%v, held back: %v, %+v", back.err, back.held, back.usages)
-	}
-}
-
-// A further charge is made even if it does not fit, unless it is of a dry run.
-func TestAFurtherChargeThatDoesNotFit(t *testing.T) {
-	for _, dryRun := range []bool{false, true} {
-		for _, final := range []int{6, 9} {
-			s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 4}
-			s.mustRun(t, s.jobOf(t, c))
-			if err := s.Settle(t.Context(), []core.Settlement{{Key: "k", Limits: c.Limits, Cost: 4, DryRun: dryRun, Final: final}}); err != nil {
-				t.Fatal(err)
-			}
-			want := int64(max(0, 7-final))
-			if dryRun && final > 7 {
-				want = 3
-			}
-			if n := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}); n != want {
-				t.Errorf("dry run: %v, settled at %d: %d remain, want %d", dryRun, final, n, want)
-			}
-		}
-	}
-}
-
-// A ban ends at its last instant: a dry run that is settled then is charged what it held and more.
-func TestABanIsOverAtItsEnd(t *testing.T) {
-	for _, early := range []time.Duration{0, 1} {
-		server, now := miniredis.RunT(t), time.Unix(1_800_000_000, 0)
-		server.SetTime(now)
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
-		t.Cleanup(func() { client.Close() })
-		s, c := New(client, Options{Prefix: "p"}), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
-		s.mustRun(t, s.jobOf(t, c))
-		if err := s.Settle(t.Context(), []core.Settlement{{Key: "k", Ban: 30 * time.Second}}); err != nil {
-			t.Fatal(err)
-		}
-		server.SetTime(now.Add(30*time.Second - early*time.Microsecond))
-		st := oracle.Settlement(c, now)
-		st.Final = 5
-		if err := s.Settle(t.Context(), []core.Settlement{st}); err != nil {
-			t.Fatal(err)
-		}
-		server.SetTime(now.Add(time.Minute))
-		if n, want := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}), int64(4+3*early); n != want {
-			t.Errorf("%d µs before the end: %d remain, want %d", early, n, want)
-		}
-	}
-}
-
-// A dry run that held less is charged all that its limit admits, if that fits.
-func TestADryRunIsSettledAtAllOfItsLimit(t *testing.T) {
-	for final, want := range map[int]int64{7: 0, 8: 5} {
-		s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
-		s.mustRun(t, s.jobOf(t, c))
-		st := oracle.Settlement(c, time.Unix(1_800_000_000, 0))
-		st.Final = final
-		if err := s.Settle(t.Context(), []core.Settlement{st}); err != nil {
-			t.Fatal(err)
-		}
-		if n := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}); n != want {
-			t.Errorf("settled at %d: %d remain, want %d", final, n, want)
-		}
 	}
 }
 

@@ -111,24 +111,6 @@ func TestDenialChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOtherLimitsOfAPairAreKept(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
-	small, large := core.MustParseLimits("5/m, 5/s;fixed-window"), core.MustParseLimits("50/h, 50/d;sliding-window")
-	take(t, s, claimOf("k", small...))
-	take(t, s, claimOf("k", large...))
-	if r := take(t, s, claimOf("k", small...))[0]; r.Remaining != 3 {
-		t.Errorf("%d remaining of 5/m, want 3", r.Remaining)
-	}
-	s.Shift(2 * time.Minute)
-	if r := take(t, s, claimOf("k", large...))[0]; r.Remaining != 49 {
-		t.Errorf("%d remaining of 50/h, want 49", r.Remaining)
-	}
-	if n := len(parseWords(client.HGet(context.Background(), pairKey, "s").Val())); n != 1+6+4+6+14 {
-		t.Errorf("%d words are kept, want the words of four states", n)
-	}
-}
-
 func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
