@@ -13,22 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func waiting(s string, cost int, most time.Duration) core.Claim {
-	c := claim(s, cost)
-	c.MaxWait = most
-	return c
-}
-
 // giveBack returns the settlement that gives back a claim with this result.
 func giveBack(c core.Claim, r core.Result) []core.Settlement {
 	return oracle.Settled([]core.Claim{c}, []core.Result{r})
-}
-
-func settle(t *testing.T, m *oracle.Model, now int64, some []core.Settlement) {
-	t.Helper()
-	if err := m.Settle(now, some); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A gone is a request whose turn came at an instant.

@@ -78,16 +78,15 @@ const (
 	coreRest  = "ManyCallers|Flapping|Probe|Breaker|Links|NeverLate"
 	coreSlow  = coreRest + "|Allocates"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
-	timed     = "AsFast"                 // what depends on the load of the machine
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|FunctionFlush|" +
-		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
+		"AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
 
 // patterns are the targets of this module.
 var patterns = []target{
-	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm", skip: timed}, {"core", coreFirst, inHeap, true}}},
+	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm"}, {"core", coreFirst, inHeap, true}}},
 	{"internal/memory/*.go", []suite{{pkg: "internal/memory"}, {"core", coreFirst, coreSlow, true}}},
 	{"core/result.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
 	{"core/decision.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
