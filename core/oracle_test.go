@@ -8,7 +8,6 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
-	"pgregory.net/rapid"
 )
 
 // longest bounds a timeline, so that the clock of the bubble, in nanoseconds, does not run out.
@@ -47,15 +46,5 @@ func TestMemoryStoreAgreesWithTheModelOnItsOwnClock(t *testing.T) {
 				}}
 			}, oracle.Random(seed, oracle.Options{}))
 		})
-	}
-}
-
-// inBubble runs f, which fails r with its error, where time.Sleep advances the clock.
-func inBubble(t *testing.T, r *rapid.T, f func() error) {
-	r.Helper()
-	var err error
-	synctest.Test(t, func(*testing.T) { err = f() })
-	if err != nil {
-		r.Fatal(err)
 	}
 }

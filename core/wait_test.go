@@ -312,53 +312,6 @@ func TestWaitDenied(t *testing.T) {
 	})
 }
 
-// TestTurnIsGivenBack checks who gets the turn of a request that is refunded or settled at less, before its turn or after it.
-func TestTurnIsGivenBack(t *testing.T) {
-	const ms = time.Millisecond
-	for why, row := range map[string]struct {
-		limits string
-		costs  []int // of requests, all at once
-		settle int   // which of them
-		at     time.Duration
-		final  int
-		wait   time.Duration // of the next request
-	}{
-		"the last one":                            {"10/s;burst=1", []int{1, 1, 1}, 2, 50 * ms, 0, 150 * ms},
-		"one with others behind it":               {"10/s;burst=1", []int{1, 1, 1}, 1, 50 * ms, 0, 250 * ms},
-		"the last one, at less":                   {"10/s;burst=4", []int{4, 4}, 1, 0, 1, 200 * ms},
-		"the last one, at more":                   {"10/s;burst=4", []int{4, 4}, 1, 0, 5, 600 * ms},
-		"one that did not wait, with others":      {"10/s;burst=1", []int{1, 1}, 0, 50 * ms, 0, 150 * ms},
-		"one that did not wait, after the others": {"10/s;burst=1", []int{1, 1}, 0, 120 * ms, 0, 80 * ms},
-		"the last one after its turn":             {"10/s;burst=1", []int{1, 1}, 1, 120 * ms, 0, 0},
-		"two limits, each with a turn of its own": {"10/s;burst=1, 300/m;burst=1", []int{1, 1, 1}, 2, 50 * ms, 0, 350 * ms},
-	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := core.Must(core.New([]core.Rule{waiting(row.limits, time.Minute)}))
-				var all []core.Decision
-				for _, cost := range row.costs {
-					c := job
-					c.Cost = cost
-					d, err := l.Take(t.Context(), c)
-					if err != nil || !d.Allowed {
-						t.Fatalf("%+v, %v", d, err)
-					}
-					all = append(all, d)
-				}
-				time.Sleep(row.at)
-				for range 2 { // the second time it is settled already
-					if err := l.Settle(t.Context(), all[row.settle], "r", row.final); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if d, _ := l.Take(t.Context(), job); d.Wait != row.wait {
-					t.Errorf("the next request waits %v, want %v", d.Wait, row.wait)
-				}
-			})
-		})
-	}
-}
-
 // TestBanAndWait checks that requests booked before a ban go on, and that new ones wait for its end, spaced, or are
 // denied until it ends soon enough.
 func TestBanAndWait(t *testing.T) {
@@ -624,67 +577,6 @@ func TestObserversHearHowLong(t *testing.T) {
 			t.Errorf("heard %q, want %q", heard, want)
 		}
 	})
-}
-
-// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once. A denied request
-// would be admitted to wait when it was told, and not a microsecond earlier.
-func TestThousandRequestsAtOnce(t *testing.T) {
-	for most, want := range map[time.Duration]struct {
-		admitted int
-		last     time.Duration
-	}{2 * time.Minute: {1000, 99_900 * time.Millisecond}, time.Second: {11, time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			store := new(core.MemoryStore)
-			begun := time.Now()
-			var mu sync.Mutex
-			var went []time.Duration
-			var denied atomic.Int64
-			var all sync.WaitGroup
-			for range 10 {
-				l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", most)}, core.WithStore(store)))
-				for range 100 {
-					all.Go(func() {
-						d, err := l.Wait(t.Context(), job)
-						if err != nil {
-							t.Error(err)
-						}
-						if !d.Allowed {
-							denied.Add(1)
-							checkMayWaitAfter(t, l, d.RetryAfter(), most)
-							return
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						went = append(went, time.Since(begun))
-					})
-				}
-			}
-			all.Wait()
-			slices.Sort(went)
-			for i, at := range went {
-				if at != time.Duration(i)*100*time.Millisecond {
-					t.Errorf("request %d went after %v", i, at)
-				}
-			}
-			if len(went) != want.admitted || went[len(went)-1] != want.last || int(denied.Load()) != 1000-want.admitted {
-				t.Errorf("%d went, the last after %v, %d denied; want %+v", len(went), went[len(went)-1], denied.Load(), want)
-			}
-		})
-	}
-}
-
-// checkMayWaitAfter checks that a job which was denied for a time would be admitted to wait for most after it, but not before.
-func checkMayWaitAfter(t *testing.T, l *core.Limiter, retry, most time.Duration) {
-	peek := job
-	peek.Peek = true
-	time.Sleep(retry - time.Microsecond)
-	if d, _ := l.Take(t.Context(), peek); d.Allowed || d.RetryAfter() != time.Microsecond {
-		t.Errorf("1µs before it may wait: %+v", d)
-	}
-	time.Sleep(time.Microsecond)
-	if d, _ := l.Take(t.Context(), peek); !d.Allowed || d.Wait != most {
-		t.Errorf("when it may wait: %+v", d)
-	}
 }
 
 // TestTenThousandWait checks the default of WithMaxWaiting: each of four keys takes a quarter.

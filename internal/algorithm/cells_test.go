@@ -50,43 +50,6 @@ func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	}
 }
 
-func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
-	const a, b = 6_000_000, 18_000_000
-	for why, row := range map[string]struct {
-		at, cost, released int64
-		limits             []Limit
-		ok                 bool
-		left               [3]int64
-	}{
-		"of the first":             {a + 5, 3, 3, windows, true, [3]int64{4, 2, 9}},
-		"of the second":            {b, 9, 9, windows, true, [3]int64{7, 2, 0}},
-		"of the other limits":      {a + 5, 1, 1, both, true, [3]int64{7, 1, 9}},
-		"no more than is there":    {a, 8, 7, windows, true, [3]int64{0, 2, 9}},
-		"nothing of an earlier":    {a - 1, 3, 0, windows, false, [3]int64{7, 2, 9}},
-		"nothing of one between":   {a + 6_000_000, 3, 0, windows, false, [3]int64{7, 2, 9}},
-		"nothing of other limits":  {a, 3, 0, buckets, false, [3]int64{7, 2, 9}},
-		"of the last from a later": {b + 60_000_000, 2, 2, windows, true, [3]int64{7, 2, 7}},
-		"of the last of its limit": {b, 2, 2, both, true, [3]int64{7, 0, 9}},
-	} {
-		var c Cells
-		c.Hold(a, 7, 2, windows)
-		c.Hold(a, 2, 2, both)
-		c.Hold(b, 9, 2, windows)
-		if released, ok := c.Release(row.at, row.cost, row.limits); released != row.released || ok != row.ok {
-			t.Errorf("%s: %d, %t", why, released, ok)
-		}
-		for i, n := range row.left {
-			if c[i].N != n {
-				t.Errorf("%s: left %+v, want %d", why, c, row.left)
-			}
-		}
-	}
-	var none Cells
-	if _, ok := none.Release(1, 1, windows); ok {
-		t.Error("something was released of nothing")
-	}
-}
-
 func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	log := slidingLimit(9, 1_000_000, 0)
 	var c Cells
@@ -161,23 +124,6 @@ func TestResetForgetsAllButHolds(t *testing.T) {
 	}
 }
 
-func TestGrantsAddUpByTheirEnds(t *testing.T) {
-	var c Cells
-	for _, g := range [][2]int64{{50, 3}, {70, 4}, {50, 2}, {60, -6}, {70, -4}} {
-		c.Grant(16, g[0], g[1])
-	}
-	c.Grant(32, 55, 100)
-	for at, want := range map[int64][2]int64{0: {-1, 50}, 50: {-6, 60}, 60: {0, Never}} {
-		if n, until := c.Granted(16, at); n != want[0] || until != want[1] {
-			t.Errorf("at %d: %d until %d, want %d", at, n, until, want)
-		}
-	}
-	c.Grant(16, 80, MaxExact)
-	if n, _ := c.Granted(16, 70); n != maxGrant {
-		t.Errorf("%d granted, want %d", n, maxGrant)
-	}
-}
-
 // Of too many grants, two become one, which at no instant grants more than both.
 func TestMergedGrantsAreNeverInTheKeysFavor(t *testing.T) {
 	for _, row := range [][2]int64{{3, 4}, {3, -4}, {-3, 4}, {-3, -4}, {5, -5}, {-5, 5}} {
@@ -197,25 +143,6 @@ func TestMergedGrantsAreNeverInTheKeysFavor(t *testing.T) {
 		}
 		if n, _ := c.Granted(16, 0); n != min(row[0]+row[1], row[1]) && row[1] < 0 || row[1] >= 0 && n != row[0]+row[1] {
 			t.Errorf("%d: %d granted at first", row, n)
-		}
-	}
-}
-
-func TestUsageWhileSomethingIsHeldOrBanned(t *testing.T) {
-	u := Usage{Remaining: 7, Refill: 100, Reset: 3_000_000}
-	for _, row := range []struct {
-		held, ban int64
-		want      Usage
-	}{
-		{0, 0, u},
-		{0, -5, u},
-		{2, 0, Usage{Remaining: 5, Refill: HoldHint, Reset: 3_000_000}},
-		{9, 0, Usage{Refill: HoldHint, Reset: 3_000_000}},
-		{0, 2_000_000, Usage{Refill: 2_000_000, Reset: 3_000_000}},
-		{2, 5_000_000, Usage{Refill: 5_000_000, Reset: 5_000_000}},
-	} {
-		if got := u.Less(row.held, row.ban); got != row.want {
-			t.Errorf("%d held, banned for %d: %+v, want %+v", row.held, row.ban, got, row.want)
 		}
 	}
 }

@@ -1,32 +1,8 @@
 package algorithm
 
 import (
-	"math/rand/v2"
 	"testing"
 )
-
-func TestReportSaysWhenMoreRemains(t *testing.T) {
-	for unit, l := range map[int64]*Limit{
-		1:         bucketLimit(t, 7, 1000, 5),
-		1000:      bucketLimit(t, 77, 1<<33, 1<<20+1),
-		1_000_000: bucketLimit(t, 1_000_000, 315_360_000_000_000, 1_000_000),
-	} {
-		if l.Unit != unit {
-			t.Fatalf("a tick is %dµs, want %d", l.Unit, unit)
-		}
-		for range 1000 {
-			var b Bucket
-			now := int64(1 << 40)
-			for range 1 + rand.IntN(4) {
-				now += rand.Int64N(3 * l.Micros / l.Rate)
-				b = b.Drain(l, l.Rate, now)
-				b = b.Charge(l, 1+rand.Int64N(1+l.Capacity/3))
-			}
-			now += rand.Int64N(3 * l.Micros / l.Rate)
-			checkReport(t, b.Drain(l, l.Rate, now), l, now)
-		}
-	}
-}
 
 // checkReport compares what b reports with what happens to b later.
 func checkReport(t *testing.T, b Bucket, l *Limit, now int64) {

@@ -103,25 +103,6 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 	}
 }
 
-// After the clock went back, nothing counts for longer than if it was made now, even if only a peek has seen that.
-func TestCountsOfAClockThatWentBackAreMadeNow(t *testing.T) {
-	const now = 1_000_000
-	for _, row := range []struct{ width, back int64 }{{100, 10}, {100, 11}, {100, 1000}, {500, 10}, {500, 11}, {0, 1}, {0, 20}} {
-		l := slidingLimit(9, 1000, row.width)
-		s := slidingOf(l)
-		for _, at := range []int64{now - 1, now, now + 10} {
-			s.charge(at, 3)
-		}
-		s.Now = now + 10 - row.back
-		l.Row.Open(s, 1)
-		s.Now += 100
-		want := FloorTo(now+10-row.back, max(1, row.width)) + row.width
-		if got := l.Row.Open(s, 9) + s.Now; got != want+1000 {
-			t.Errorf("width %d, back by %d: all counts until %d, want %d", row.width, row.back, got-now, want+1000-now)
-		}
-	}
-}
-
 func TestCountsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	s := slidingOf(slidingLimit(9, 1000, 100))
 	for now := range int64(3) {
@@ -181,42 +162,6 @@ func TestCloneOfALogIsIndependent(t *testing.T) {
 	c := s.log().Clone()
 	if c.n[0] = 7; s.log().n[0] != 0 || len(c.n) != 3 {
 		t.Errorf("%v after a clone has changed to %v", s.log().n, c.n)
-	}
-}
-
-// Each of three widths counts what was charged to any of them.
-func TestSiblingsCountEveryCharge(t *testing.T) {
-	const now = 1_000_000
-	var limits []*Limit
-	var run []Record
-	for _, width := range []int64{100, 334, 500} {
-		limits = append(limits, slidingLimit(9, 1000, width))
-		run = append(run, Record{Kind: limits[0].Kind, Sibling: limits[len(limits)-1].Sibling})
-	}
-	logs := new(Slab[Log])
-	state := func(i int) *State {
-		s := &State{Limit: limits[i], Logs: logs, Now: now + int64(i)}
-		s.Pick(run)
-		return s
-	}
-	for i := range limits {
-		s := state(i)
-		if limits[i].Row.Open(s, int64(9-i)) != 0 || limits[i].Row.Open(s, int64(10-i)) == 0 {
-			t.Errorf("width %d is not asked with %d used", limits[i].Width, i)
-		}
-		limits[i].Row.Open(s, 1)
-		limits[i].Row.Charge(s, 1)
-	}
-	for i := range limits {
-		if got, want := limits[i].Row.Open(state(i), 9), FloorTo(now, 500)+1500-now-int64(i); got != want {
-			t.Errorf("width %d: all fits after %dµs, want the %d of the widest", limits[i].Width, got, want)
-		}
-	}
-	limits[0].Row.Refund(state(0), now+1, NoTurn, 3)
-	for i := range run {
-		if run[i].Level != 0 {
-			t.Errorf("width %d counts %d after a refund of all three, which are of one sub-bucket", limits[i].Width, run[i].Level)
-		}
 	}
 }
 

@@ -79,7 +79,7 @@ func play(s Subject, steps []Step) (n int, failed bool) {
 func playAll(s Subject, steps []Step) (n int, text string) {
 	c := comparison{Subject: s, begun: s.Now(), took: make(map[int][]core.Settlement)}
 	for i, step := range steps {
-		if d := step.wait(c.last); c.Now().Sub(c.begun)+d < longest {
+		if d := step.Wait(c.last); c.Now().Sub(c.begun)+d < longest {
 			c.Advance(d)
 		}
 		fmt.Fprintf(&c.log, "%4d: at %-12v %v", step.id, c.Now().Sub(c.begun), step)

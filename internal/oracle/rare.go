@@ -166,6 +166,18 @@ var rare = map[string][]Step{
 	"the clock goes back by months, and a refund is of a later window": {
 		take("5/month;calendar", 1), after(-180*24*time.Hour, take("5/month;calendar", 1)), refund(0), take("5/month;calendar", 1),
 	},
+	"a turn is settled at less": {
+		mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 1), mayWait("10/s;burst=4", 1),
+	},
+	"a turn is settled at more": {
+		mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 5), mayWait("10/s;burst=4", 1),
+	},
+	"a turn is given back with a turn behind it, which takes no part of its place": {
+		mayWait("10/s;burst=5", 5), mayWait("10/s;burst=5", 5), mayWait("10/s;burst=5", 1), refund(1), mayWait("10/s;burst=5", 1),
+	},
+	"a request that did not wait is refunded when those behind it have gone": {
+		mayWait("10/s;burst=1", 1), mayWait("10/s;burst=1", 1), after(120*time.Millisecond, refund(0)), mayWait("10/s;burst=1", 1),
+	},
 	"a grant of a sliding limit lasts one period": {
 		grants("5/m;sliding-log", 3), grants("5/m;sliding-window", 3), after(time.Minute-time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),
 		after(time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),

@@ -26,8 +26,8 @@ type Step struct {
 	id int // its number in the whole timeline
 }
 
-// wait returns how long to wait before s.
-func (s Step) wait(last []core.Result) time.Duration {
+// Wait returns how long to wait before s, after the results of the last take.
+func (s Step) Wait(last []core.Result) time.Duration {
 	if s.Until == "" || len(last) == 0 {
 		return s.After
 	}
