@@ -11,7 +11,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
-	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -91,30 +90,6 @@ func several(keys, periods int) (claims []core.Claim) {
 	return claims
 }
 
-func TestKnownKeysAreDecidedTogetherHoweverMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for keys := range 6 {
-			for periods := range 10 {
-				var m core.MemoryStore
-				claims := several(keys+1, periods+1)
-				for n := range 5 {
-					results, err := m.Take(context.Background(), claims, nil)
-					if err != nil || len(results) != len(claims)*(periods+1) {
-						t.Fatalf("%d results, error %v", len(results), err)
-					}
-					for i, r := range results {
-						period := i % (periods + 1)
-						left := max(0, 3-n-1) + period
-						if r.Allowed != (n < 3 || period > 0) || r.Remaining != left || r.Limit != claims[0].Limits[period] {
-							t.Fatalf("%d keys, take %d, result %d: %+v, want %d remaining", keys+1, n, i, r, left)
-						}
-					}
-				}
-			}
-		}
-	})
-}
-
 func TestLeaseIsNoMatterInMemory(t *testing.T) {
 	var m core.MemoryStore
 	claims := several(2, 2)
@@ -123,34 +98,6 @@ func TestLeaseIsNoMatterInMemory(t *testing.T) {
 		if results, err := m.Take(context.Background(), some, nil); err != nil || !results[1].Allowed {
 			t.Errorf("%d claims: %+v, error %v", len(some), results, err)
 		}
-	}
-}
-
-// Settling claim by claim would let another request see one of them settled and the other not.
-func TestMemoryStoreSettlesAllClaimsAtOneInstant(t *testing.T) {
-	readings := 0
-	store := &core.MemoryStore{Now: func() time.Time {
-		readings++
-		return time.Unix(1_000_000+int64(readings), 0)
-	}}
-	claims := []core.Claim{
-		{Key: "a", Limits: []core.Limit{core.AtOnce(1)}, Hold: true},
-		{Key: "b", Limits: []core.Limit{core.AtOnce(1)}, Hold: true},
-		{Key: "c", Limits: []core.Limit{core.PerHour(5)}},
-	}
-	results, err := store.Take(t.Context(), claims, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	some := oracle.Settled(claims, results)
-	some[0].Renew, some[1].Renew = true, true
-	readings = 100
-	some = append(some, core.Settlement{Key: "d", Ban: time.Hour})
-	if err := store.Settle(t.Context(), some); err != nil {
-		t.Fatal(err)
-	}
-	if at := time.Unix(1_000_101, 0); readings != 101 || some[0].At.After(at) || !some[0].At.Equal(some[1].At) {
-		t.Errorf("renewed at %v and %v, by %d readings of the clock", some[0].At, some[1].At, readings-100)
 	}
 }
 

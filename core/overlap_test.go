@@ -63,18 +63,6 @@ func TestParallelFailuresRunAsManyHandlersAsTheLimit(t *testing.T) {
 	}
 }
 
-func TestFailuresBelowTheLimitLeaveTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := inMemory("5/15m;sliding-log", core.Failures)
-		for range 4 {
-			handle(l, time.Second, 401)
-		}
-		if ran := parallel(l, 100, time.Second, 401); ran != 1 {
-			t.Errorf("%d handlers ran, want 1", ran)
-		}
-	})
-}
-
 // Twenty logins overlap at any time, for an hour: none fails, so none is denied.
 func TestOverlappingSuccessesAreFree(t *testing.T) {
 	testpass.Thorough(t)
@@ -122,27 +110,4 @@ func TestFinalCostsAreCarriedAsDebt(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestStoreCutBetweenTakeAndSettleChargesTheFallbackAndTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := new(faulty)
-		l := withStore(s, []core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("2/h;sliding-log"), CostAfter: core.Failures}})
-		g, err := l.Guard(context.Background(), get("/"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.fault = refuse
-		g.Settle(core.Outcome{Status: 401})
-		g.End()
-		d, err := l.Peek(get("/"))
-		if err != nil || d.Degraded == nil || d.Results[0].Remaining != 1 {
-			t.Errorf("got %+v, %v; want 1 of 2 left in the fallback", d, err)
-		}
-		s.fault = nil
-		time.Sleep(66 * time.Second)
-		if d, err := l.Peek(get("/")); err != nil || d.Degraded != nil || d.Results[0].Remaining != 1 {
-			t.Errorf("got %+v, %v; want the hold charged in the store at its end", d, err)
-		}
-	})
 }

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"math/rand/v2"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,73 +90,6 @@ func TestLeasesServeTheLimit(t *testing.T) {
 		t.Logf("served %.3f of the limit", share)
 		if share < 0.95 || share > 1.02 {
 			t.Errorf("served %.3f of the limit, want 0.95 to 1", share)
-		}
-	})
-}
-
-// TestHoldsOfAKilledProcess kills a process that holds 20 places. They stay taken for a minute, and are all free after 66 s.
-func TestHoldsOfAKilledProcess(t *testing.T) {
-	server := redistest.Start(t, redistest.KeepKeys...)
-	synctest.Test(t, func(t *testing.T) {
-		doomed, other := newProcess(t, server, "20 at once", 0), newProcess(t, server, "20 at once", 0)
-		c := core.Claim{Rule: "leased", Key: "const:all", Hold: true}
-		for range 20 {
-			if d, err := doomed.limiter.Take(t.Context(), c); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-		}
-		doomed.kill()
-		begun, admitted := time.Now(), 0
-		for ; time.Since(begun) <= 66*time.Second; time.Sleep(300 * time.Millisecond) {
-			d, err := other.limiter.Take(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Allowed {
-				if admitted++; time.Since(begun) < time.Minute {
-					t.Fatalf("a request was admitted after %v", time.Since(begun))
-				}
-			}
-		}
-		for ; admitted < 20; admitted++ {
-			if d, err := other.limiter.Take(t.Context(), c); err != nil || !d.Allowed {
-				t.Errorf("request %d: %+v, %v", admitted+1, d, err)
-			}
-		}
-		if d, err := other.limiter.Take(t.Context(), c); err != nil || d.Allowed {
-			t.Errorf("a request more than 20: %+v, %v", d, err)
-		}
-	})
-}
-
-// TestLongRequestKeepsItsPlace checks that a request that runs for longer than a hold lasts keeps its place, and
-// releases it at its end.
-func TestLongRequestKeepsItsPlace(t *testing.T) {
-	server := redistest.Start(t, redistest.KeepKeys...)
-	synctest.Test(t, func(t *testing.T) {
-		one, other := newProcess(t, server, "1 at once", 0), newProcess(t, server, "1 at once", 0)
-		const lasts = 150 * time.Second
-		r := httptest.NewRequest("GET", "/", nil)
-		g, err := one.limiter.Guard(r.Context(), r, nil)
-		if err != nil || !g.Admitted() {
-			t.Fatalf("%+v, %v", g.Decision(), err)
-		}
-		asks := func() bool {
-			d, err := other.limiter.Take(t.Context(), core.Claim{Rule: "leased", Key: "const:all", Hold: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d.Allowed
-		}
-		for begun := time.Now(); time.Since(begun) < lasts; time.Sleep(300 * time.Millisecond) {
-			if asks() {
-				t.Fatalf("a second request was admitted after %v", time.Since(begun))
-			}
-		}
-		g.Settle(core.Outcome{Status: 200})
-		g.End()
-		if !asks() {
-			t.Error("the place is still taken after the end of the request")
 		}
 	})
 }

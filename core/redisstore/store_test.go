@@ -14,7 +14,6 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
-	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -72,23 +71,6 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		}
 		if s.Repaired() != 0 {
 			t.Errorf("%s: repaired %d", want, s.Repaired())
-		}
-	}
-}
-
-func TestClaimsAtFaultAreErrInvalid(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	defer client.Close()
-	s := redisstore.New(client)
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []core.Claim{{Key: "k"}, {Key: "k", Limits: []core.Limit{{}}}, {Key: "k", Cost: -1, Limits: []core.Limit{core.PerMinute(1)}}} {
-		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("take %+v: %v", c, err)
-		}
-		if err := s.Settle(context.Background(), []core.Settlement{oracle.Settlement(c, time.Time{})}); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("refund %+v: %v", c, err)
 		}
 	}
 }

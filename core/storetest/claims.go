@@ -3,8 +3,10 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -122,6 +124,23 @@ var claimRows = []row{
 			for i, r := range s.take(claims...) {
 				if r.Allowed != (n < 2) {
 					s.Errorf("request %d, pair %d: %+v", n, i, r)
+				}
+			}
+		}
+	}},
+	{"a request of several pairs and many limits is charged by each of them", func(s *suite) {
+		var limits []string
+		for i := range 10 {
+			limits = append(limits, fmt.Sprintf("%d/%dd", 3+i, 1+i))
+		}
+		var claims []core.Claim
+		for i := range 6 {
+			claims = append(claims, claim(strconv.Itoa(i), strings.Join(limits, ", "), 1))
+		}
+		for n := range 4 {
+			for i, r := range s.take(claims...) {
+				if left := max(0, 2-n) + i%10; r.Remaining != left && s.sure(r.Limit) {
+					s.Errorf("request %d, result %d: %+v, want %d remaining", n, i, r, left)
 				}
 			}
 		}
