@@ -129,21 +129,21 @@ var brokenStores = map[string]breakage{
 	"charges peeks":          {finds: "a peek decides for its cost and charges nothing", take: asking(func(_ int, c *core.Claim) { c.Peek = false })},
 	"enforces dry runs":      {finds: "a dry run is charged while it fits, and never denies", take: asking(func(_ int, c *core.Claim) { c.DryRun = false })},
 	"charges no dry runs":    {finds: "a dry run is charged while it fits, and never denies", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek || c.DryRun })},
-	"takes claims apart":     {finds: "a claim that is denied keeps all other claims uncharged, before and after it", take: oneByOne},
-	"looks, then charges":    {finds: "many at once on one key are admitted exactly as many as the limit", take: lookThenCharge},
+	"takes claims apart":     {finds: "if one claim is denied, no other claim is charged, before or after it", take: oneByOne},
+	"looks, then charges":    {finds: "of many concurrent requests of a key, exactly the limit is admitted", take: lookThenCharge},
 	"has no clock":           {finds: "decisions are made now, by a clock that does not go back", take: telling(func(r *core.Result) { r.At = time.Unix(0, 0) })},
 	"forgets dst":            {finds: "results are appended", take: forgetful},
-	"allows negative costs":  {finds: "a claim at fault is ErrInvalid, and charges nothing", take: asking(func(_ int, c *core.Claim) { c.Cost = max(0, c.Cost) })},
-	"joins rule and key":     {finds: "rules and keys of any bytes never meet", take: asking(func(_ int, c *core.Claim) { c.Rule, c.Key = "a", c.Rule+":"+c.Key })},
-	"cuts keys off":          {finds: "rules and keys of any bytes never meet", take: asking(func(_ int, c *core.Claim) { c.Key = c.Key[:min(len(c.Key), 128)] })},
+	"allows negative costs":  {finds: "an invalid claim is ErrInvalid, and nothing is charged", take: asking(func(_ int, c *core.Claim) { c.Cost = max(0, c.Cost) })},
+	"joins rule and key":     {finds: "rules and keys of any bytes never share state", take: asking(func(_ int, c *core.Claim) { c.Rule, c.Key = "a", c.Rule+":"+c.Key })},
+	"cuts keys off":          {finds: "rules and keys of any bytes never share state", take: asking(func(_ int, c *core.Claim) { c.Key = c.Key[:min(len(c.Key), 128)] })},
 	"keeps tiers apart":      {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: asking(func(_ int, c *core.Claim) { c.Key += fmt.Sprint(c.Limits) })},
 	"decides a pair twice":   {finds: "the same rule and key twice are decided and charged as their sum", take: asking(func(i int, c *core.Claim) { c.Key += fmt.Sprint(i) })},
 	"cuts costs off":         {finds: "a token bucket never admits a cost above its capacity, and charges nothing", take: asking(func(_ int, c *core.Claim) { c.Cost = min(c.Cost, 5) })},
-	"halves waits":           {finds: "a token bucket keeps what its waits promise", take: telling(func(r *core.Result) { r.RetryAfter -= r.RetryAfter / 2 })},
+	"halves waits":           {finds: "the waits of a token bucket are long enough", take: telling(func(r *core.Result) { r.RetryAfter -= r.RetryAfter / 2 })},
 	"says when it is empty":  {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: telling(func(r *core.Result) { r.Remaining = 0 })},
-	"has refills for resets": {finds: "a burst is back when its reset says so", take: telling(func(r *core.Result) { r.ResetAfter = r.RefillAfter })},
+	"has refills for resets": {finds: "a burst is available again after its reset", take: telling(func(r *core.Result) { r.ResetAfter = r.RefillAfter })},
 	"refunds nothing":        {finds: "a refund at once restores what was charged", settle: func(*core.MemoryStore, []core.Settlement) error { return nil }},
-	"refunds the first claim": {finds: "a refund concerns all limits of all claims, and no other keys", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"refunds the first claim": {finds: "a refund gives back to all limits of all claims, and to no other keys", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		return m.Settle(context.Background(), settlements[:1])
 	}},
 	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
@@ -153,7 +153,7 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"resets on refund": {finds: "a refund leaves what others were charged", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"resets on refund": {finds: "a refund leaves the charges of others", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		return m.Reset(context.Background(), []core.Pair{{Rule: settlements[0].Rule, Key: settlements[0].Key}})
 	}},
 	"settles for nothing": {finds: "settling for less gives back the difference", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
@@ -163,7 +163,7 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"settles one by one": {finds: "a settlement at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"settles one by one": {finds: "an invalid settlement is ErrInvalid, and nothing is settled", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		for i := range settlements {
 			if err := m.Settle(context.Background(), settlements[i:i+1]); err != nil {
 				return err
@@ -171,7 +171,7 @@ var brokenStores = map[string]breakage{
 		}
 		return nil
 	}},
-	"settles what it can": {finds: "a settlement at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"settles what it can": {finds: "an invalid settlement is ErrInvalid, and nothing is settled", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		if err := m.Settle(context.Background(), settlements); !errors.Is(err, core.ErrInvalid) {
 			return err
 		}
@@ -189,19 +189,19 @@ var brokenStores = map[string]breakage{
 		}
 		return results, err
 	}},
-	"charges holds": {finds: "a hold does not drain, and what it is settled at is charged then", take: asking(func(_ int, c *core.Claim) { c.Hold = false })},
+	"charges holds": {finds: "a hold does not drain, and its final cost is charged when it is settled", take: asking(func(_ int, c *core.Claim) { c.Hold = false })},
 	"holds one of a claim": {finds: "a hold counts like a charge, and leaves nothing when it is settled at 0", take: asking(func(_ int, c *core.Claim) {
 		if c.Hold {
 			c.Cost = 1
 		}
 	})},
-	"does not ban": {finds: "a ban lasts as long as it says, whatever the limits are", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"does not ban": {finds: "a ban lasts for its duration, under every limit", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		if settlements[0].Ban > 0 {
 			return nil
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"renews by settling": {finds: "a renewal returns when the hold was renewed, and keeps it", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"renews by settling": {finds: "a renewal keeps a hold and returns its new instant", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		settlements = slices.Clone(settlements)
 		for i := range settlements {
 			settlements[i].Renew = false
@@ -211,7 +211,7 @@ var brokenStores = map[string]breakage{
 	"keeps rates apart": {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: asking(func(_ int, c *core.Claim) {
 		c.Key += c.Limits[0].String()
 	})},
-	"lets nobody wait": {finds: "a request that may wait gets the next turn, and is denied if that is too late", take: asking(func(_ int, c *core.Claim) { c.MaxWait = 0 })},
+	"lets nobody wait": {finds: "a request that may wait gets the next turn, and is denied if the turn is too late", take: asking(func(_ int, c *core.Claim) { c.MaxWait = 0 })},
 	"books peeks":      {finds: "a peek says when the turn would be, and books nothing", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek && c.MaxWait == 0 })},
 	"books no dry runs": {finds: "a dry run books its turn", take: asking(func(_ int, c *core.Claim) {
 		if c.DryRun {
@@ -225,7 +225,7 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"keeps every turn": {finds: "the last turn is free when it is given back, and no other is", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+	"keeps every turn": {finds: "the last turn is free once it is given back; other turns are not", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		if settlements[0].MaxWait > 0 {
 			return nil
 		}

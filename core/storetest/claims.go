@@ -18,7 +18,7 @@ var allAlgorithms = []string{"5/d", "5/1000d;fixed-window", "5/d;sliding-window"
 const together = "5/d, 5/1000d;fixed-window, 5/d;sliding-window, 5/d;sliding-log"
 
 var claimRows = []row{
-	{"a limit that denies keeps the other limits of its claim uncharged", func(s *suite) {
+	{"if one limit of a claim denies, the others charge nothing", func(s *suite) {
 		for _, tight := range []string{"2/2d", "2/2000d;fixed-window", "2/2d;sliding-window", "2/2d;sliding-log"} {
 			both := claim("key"+tight, tight+", "+together, 3)
 			s.expect(words("no 2", "yes 5", "yes 5", "yes 5", "yes 5"), both)
@@ -28,13 +28,13 @@ var claimRows = []row{
 			s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0"), both)
 		}
 	}},
-	{"a claim that is denied keeps all other claims uncharged, before and after it", func(s *suite) {
+	{"if one claim is denied, no other claim is charged, before or after it", func(s *suite) {
 		a, b, c := claim("a", together, 2), claim("b", "1/d", 2), of("other", claim("c", together, 2))
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "no 1", "yes 5", "yes 5", "yes 5", "yes 5"), a, b, c)
 		b.Cost = 1
 		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0", "yes 3", "yes 3", "yes 3", "yes 3"), a, b, c)
 	}},
-	{"being denied does not prolong the wait", func(s *suite) {
+	{"denials do not prolong the wait", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			s.take(claim(limit, limit, 5))
 			first := s.take(claim(limit, limit, 1))[0].RetryAfter
@@ -54,7 +54,7 @@ var claimRows = []row{
 			s.expect(words("no 0"), claim(limit, limit, 1))
 		}
 	}},
-	{"the same pair twice need not be side by side, and others between do not count", func(s *suite) {
+	{"the same pair twice need not be adjacent, and claims between them do not count", func(s *suite) {
 		same, other := claim("same", "5/d", 2), claim("other", "5/d", 2)
 		s.expect(words("yes 1", "yes 3", "yes 1"), same, other, same)
 		s.expect(words("no 1", "yes 3", "no 1"), same, other, same)
@@ -73,13 +73,13 @@ var claimRows = []row{
 		s.expect(words("no 5", "yes 5"), peek(claim("a", "5/d", 6)), claim("b", "5/d", 1))
 		s.expect(words("yes 5"), peek(claim("b", "5/d", 1)))
 	}},
-	{"a peek leaves other rates as they are", func(s *suite) {
+	{"a peek changes no other rate", func(s *suite) {
 		s.take(claim("key", "7200/h", 7200))
 		s.expect(words("no 0"), peek(claim("key", "1/h", 1)))
 		s.advance(second)
 		s.expect(words("yes 0"), claim("key", "7200/h", 2))
 	}},
-	{"the wait under a fast rate is its own, whatever was denied under a slow one", func(s *suite) {
+	{"the wait at a fast rate does not depend on denials at a slow rate", func(s *suite) {
 		for _, tiers := range [][2]string{{"1/m", "100/m"}, {"1/m;burst=20", "100/m;burst=20"}} {
 			slow, fast := claim(tiers[0], tiers[0], 1), claim(tiers[0], tiers[1], 1)
 			full := fast
@@ -145,7 +145,7 @@ var claimRows = []row{
 			}
 		}
 	}},
-	{"no claims are no results and no error", func(s *suite) {
+	{"no claims give no results and no error", func(s *suite) {
 		if results := s.take(); len(results) != 0 {
 			s.Errorf("%d results", len(results))
 		}
@@ -158,11 +158,11 @@ var claimRows = []row{
 			s.Errorf("results are %+v, error %v", results, err)
 		}
 	}},
-	{"an empty rule is the rule default", func(s *suite) {
+	{"an empty rule means the rule default", func(s *suite) {
 		s.expect(words("yes 2"), of("", claim("key", "5/d", 3)))
 		s.expect(words("no 2"), of("default", claim("key", "5/d", 3)))
 	}},
-	{"a claim at fault is ErrInvalid, and charges nothing", func(s *suite) {
+	{"an invalid claim is ErrInvalid, and nothing is charged", func(s *suite) {
 		good := claim("key", "5/d", 1)
 		s.take(claim("bad", "1/d", 1)) // so that the store knows one of the limits
 		for name, bad := range map[string]core.Claim{
@@ -189,7 +189,7 @@ var claimRows = []row{
 			}
 		}
 	}},
-	{"a strict rate admits no more because a lax one is asked between", func(s *suite) {
+	{"a strict rate admits no more if a lax rate is asked in between", func(s *suite) {
 		strict, lax := claim("key", "10/s", 1), claim("key", "100/s", 1)
 		first, admitted := s.take(strict)[0], 1
 		for range 20 {

@@ -17,7 +17,7 @@ const (
 )
 
 var concurrencyRows = []row{
-	{"many at once on one key are admitted exactly as many as the limit", func(s *suite) {
+	{"of many concurrent requests of a key, exactly the limit is admitted", func(s *suite) {
 		for _, limit := range []string{"70/d", "70/1000d;fixed-window", "70/d;sliding-window", "70/d;sliding-log"} {
 			if n := s.storm(func() []core.Claim { return []core.Claim{claim(limit, limit, 1)} }); n != rate {
 				s.Errorf("%s: %d admitted", limit, n)
@@ -52,7 +52,7 @@ var concurrencyRows = []row{
 			s.Errorf("%d admitted", n)
 		}
 	}},
-	{"takes and refunds at once leave what there was", func(s *suite) {
+	{"concurrent takes and refunds leave nothing charged", func(s *suite) {
 		claims := []core.Claim{claim("key", "1000/1000d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)}
 		s.each(func() {
 			results, err := s.store.Take(context.Background(), claims, nil)

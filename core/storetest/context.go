@@ -13,7 +13,7 @@ var contextRows = []row{
 		s.take(claim("key", "5/d", 1))
 		s.wantReturns()
 	}},
-	{"each call returns when its context is done, though what the store waits for hangs", func(s *suite) {
+	{"each call returns when its context is done, even if the backend hangs", func(s *suite) {
 		if s.hang == nil {
 			s.Skip("the harness has no Hang")
 		}

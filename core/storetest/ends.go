@@ -43,7 +43,7 @@ var endRows = []row{
 			s.Errorf("%+v, want a ban of 10h", r)
 		}
 	}},
-	{"a hold that ends is charged to the limits of its claim, and to no others, whatever the next request asks for", func(s *suite) {
+	{"a hold that ends is charged to the limits of its claim only, whatever the next request asks for", func(s *suite) {
 		used := claim("key", "9/2d, 9/2000d;fixed-window, 9/2d;sliding-window, 9/2d;sliding-log", 1)
 		s.take(hold(claim("key", together, 3)))
 		s.take(used)
@@ -52,7 +52,7 @@ var endRows = []row{
 		s.expect(words("yes 2", "yes 2", "yes 2", "yes 2"), peek(claim("key", together, 1)))
 		s.expect(words("yes 8", "yes 8", "yes 8", "yes 8"), peek(used))
 	}},
-	{"what a hold is charged drains at the rate of its claim", func(s *suite) {
+	{"the charge of an ended hold drains at the rate of its claim", func(s *suite) {
 		s.take(hold(claim("lax", "3600/h;burst=20", 20)))
 		s.take(hold(claim("strict", "36/h;burst=20", 20)))
 		s.wait(untilEnded + 20*second)
@@ -100,7 +100,7 @@ var endRows = []row{
 		s.end(held[0], 0)
 		s.expect(words("yes 5", "yes 2"), peek(claim("key", "5/d, 2 at once", 1)))
 	}},
-	{"a reset forgets holds that have ended, and keeps others with what they are to be charged to", func(s *suite) {
+	{"a reset forgets ended holds, and keeps others with the limits that they will be charged to", func(s *suite) {
 		ended := s.charge(hold(claim("ended", together, 2)))
 		s.wait(untilEnded)
 		s.take(hold(claim("key", together, 2)))

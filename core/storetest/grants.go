@@ -22,7 +22,7 @@ var grantRows = []row{
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
-	{"a grant raises a limit, and what was used stays used until it would have ended", func(s *suite) {
+	{"a grant raises a limit, and leaves the usage and its reset as they are", func(s *suite) {
 		for _, limit := range counting {
 			s.take(claim(limit, limit, 4))
 			before := s.take(peek(claim(limit, limit, 1)))[0]
@@ -35,7 +35,7 @@ var grantRows = []row{
 			s.near(r.At.Add(r.RefillAfter).Sub(before.At), before.ResetAfter)
 		}
 	}},
-	{"what was taken away beyond what was left shows as over", func(s *suite) {
+	{"a negative grant below the usage shows as over", func(s *suite) {
 		for _, limit := range counting {
 			s.take(claim(limit, limit, 4))
 			s.grant(claim(limit, limit, 1), -8)
@@ -44,7 +44,7 @@ var grantRows = []row{
 			}
 		}
 	}},
-	{"a cost above the rate fits into what is granted, and is denied for ever once it does not", func(s *suite) {
+	{"a cost above the rate is admitted if grants cover it, and otherwise never", func(s *suite) {
 		for _, limit := range counting {
 			s.take(claim(limit, limit, 4))
 			s.grant(claim(limit, limit, 1), 8)
@@ -83,7 +83,7 @@ var grantRows = []row{
 			}
 		}
 	}},
-	{"each grant of a log or a sliding window ends by itself, after one period", func(s *suite) {
+	{"each grant of a log or a sliding window ends after one period", func(s *suite) {
 		for _, limit := range []string{"10/12s;sliding-window", "10/12s;sliding-log"} {
 			c := claim(limit, limit, 1)
 			s.take(peek(c)) // from when time counts
@@ -101,7 +101,7 @@ var grantRows = []row{
 			}
 		}
 	}},
-	{"a wait lasts until a grant that takes away has ended, and a wait that a grant's end would break lasts longer", func(s *suite) {
+	{"a wait ends with a negative grant, and lasts longer if a grant ends before it", func(s *suite) {
 		for _, limit := range []string{"10/12s;sliding-window", "10/12s;sliding-log"} {
 			c := claim(limit, limit, 8)
 			s.grant(c, -5)

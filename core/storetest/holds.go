@@ -30,7 +30,7 @@ var holdRows = []row{
 			s.expect(words("yes 3"), peek(claim(limit, limit, 3)))
 		}
 	}},
-	{"a hold does not drain, and what it is settled at is charged then", func(s *suite) {
+	{"a hold does not drain, and its final cost is charged when it is settled", func(s *suite) {
 		held := s.charge(hold(claim("key", "2/s", 2)))
 		s.advance(600 * ms)
 		s.expect(words("no 0"), peek(claim("key", "2/s", 1)))
@@ -39,7 +39,7 @@ var holdRows = []row{
 		s.wait(500 * ms)
 		s.expect(words("yes 0"), claim("key", "2/s", 1))
 	}},
-	{"a hold concerns all limits of its claim", func(s *suite) {
+	{"a hold counts against all limits of its claim", func(s *suite) {
 		held := s.charge(hold(claim("key", together, 2)))
 		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3"), peek(claim("key", together, 1)))
 		s.end(held[0], 1)
@@ -65,7 +65,7 @@ var holdRows = []row{
 		s.end(held[0], 1)
 		s.expect(words("yes 3"), claim("key", "5/s;fixed-window", 1))
 	}},
-	{"a request that only holds are in the way of gets a RetryAfter of a second", func(s *suite) {
+	{"a request that fits but for holds gets a RetryAfter of a second", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			s.take(hold(claim(limit, limit, 5)))
 			if r := s.take(claim(limit, limit, 1))[0]; r.Allowed || r.RetryAfter != second || r.RefillAfter != second || r.ResetAfter != second {
@@ -73,7 +73,7 @@ var holdRows = []row{
 			}
 		}
 	}},
-	{"so many are in flight at once, whatever they cost", func(s *suite) {
+	{"an in-flight limit counts requests, whatever they cost", func(s *suite) {
 		limits := "2 at once, 50/d"
 		a := s.charge(hold(claim("key", limits, 20)))
 		s.take(hold(claim("key", limits, 20)))
@@ -85,12 +85,12 @@ var holdRows = []row{
 		s.expect(words("yes 0", "yes 24"), hold(claim("key", limits, 5)))
 		s.expect(words("no 0"), hold(claim("none", "0 at once", 1)))
 	}},
-	{"many at once are in flight exactly as many as the limit", func(s *suite) {
+	{"of many concurrent holds, exactly the limit is in flight", func(s *suite) {
 		if n := s.storm(func() []core.Claim { return []core.Claim{hold(claim("key", "70 at once", 1))} }); n != rate {
 			s.Errorf("%d in flight", n)
 		}
 	}},
-	{"takes and settles at once leave what there was", func(s *suite) {
+	{"concurrent takes and settlements at 0 leave nothing charged", func(s *suite) {
 		s.each(func() {
 			claims := []core.Claim{hold(claim("key", "1000/d, 1000 at once", 3))}
 			results, err := s.store.Take(context.Background(), claims, nil)
@@ -103,13 +103,13 @@ var holdRows = []row{
 		})
 		s.expect(words("yes 1000", "yes 1000"), peek(claim("key", "1000/d, 1000 at once", 3)))
 	}},
-	{"a hold is released once for each settle, of its own pair", func(s *suite) {
+	{"each settlement releases one hold, of its own pair", func(s *suite) {
 		a, b := hold(claim("a", "5 at once", 1)), hold(claim("b", "5 at once", 1))
 		held := s.charge(a, b)
 		s.end(held[0], 0)
 		s.expect(words("yes 5", "yes 4"), peek(a), peek(b))
 	}},
-	{"a renewal returns when the hold was renewed, and keeps it", func(s *suite) {
+	{"a renewal keeps a hold and returns its new instant", func(s *suite) {
 		held := s.charge(hold(claim("key", "2 at once", 1)))
 		s.wait(100 * ms)
 		renewed := held[0]
@@ -146,7 +146,7 @@ var holdRows = []row{
 			}
 		}
 	}},
-	{"a charge that was too little is made up for", func(s *suite) {
+	{"a settlement above the charge charges the difference", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			charged := s.charge(claim(limit, limit, 1))
 			s.end(charged[0], 4)
@@ -159,7 +159,7 @@ var holdRows = []row{
 }
 
 var banRows = []row{
-	{"a ban lasts as long as it says, whatever the limits are", func(s *suite) {
+	{"a ban lasts for its duration, under every limit", func(s *suite) {
 		s.now()
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: minute})
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 100 * ms})

@@ -25,7 +25,7 @@ var pairs = []core.Claim{
 }
 
 var keyRows = []row{
-	{"rules and keys of any bytes never meet", func(s *suite) {
+	{"rules and keys of any bytes never share state", func(s *suite) {
 		limits := core.MustParseLimits("1/d, 1/d;sliding-log")
 		for _, c := range pairs {
 			c.Limits = limits
@@ -40,7 +40,7 @@ var keyRows = []row{
 			}
 		}
 	}},
-	{"a reset of one key never meets another", func(s *suite) {
+	{"a reset of one key never reaches another", func(s *suite) {
 		limits := core.MustParseLimits("1/d, 1/d;sliding-log")
 		for _, c := range pairs {
 			c.Limits = limits

@@ -24,13 +24,13 @@ var refundRows = []row{
 		s.settle(charged...)
 		s.expect(words("yes 20"), peek(c))
 	}},
-	{"a refund concerns all limits of all claims, and no other keys", func(s *suite) {
+	{"a refund gives back to all limits of all claims, and to no other keys", func(s *suite) {
 		a, b, other := claim("a", together, 2), of("other", claim("b", together, 3)), claim("c", "5/d", 1)
 		charged := s.charge(a, b, other)
 		s.settle(charged[0], charged[1])
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 4"), peek(a), peek(b), peek(other))
 	}},
-	{"a refund leaves what others were charged", func(s *suite) {
+	{"a refund leaves the charges of others", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 2)
 			charged := s.charge(c)
@@ -51,7 +51,7 @@ var refundRows = []row{
 		s.settle(charged...)
 		s.expect(words("yes 5"), peek(c))
 	}},
-	{"a refund of what was charged before a reset takes nothing from what was charged since", func(s *suite) {
+	{"a refund of a charge from before a reset gives back nothing; a later charge is given back", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 3)
 			charged := s.charge(c)
@@ -73,7 +73,7 @@ var refundRows = []row{
 			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
 		}
 	}},
-	{"a refund of a key never seen, or forgotten, leaves no more than all", func(s *suite) {
+	{"a refund of an unknown or forgotten key gives back nothing", func(s *suite) {
 		c := claim("key", together, 3)
 		charged := s.charge(c)
 		s.reset("rule", "key")
@@ -92,7 +92,7 @@ var refundRows = []row{
 		s.settle(charged...)
 		s.expect(words("yes 3"), peek(c))
 	}},
-	{"a refund of what no longer counts gives back nothing", func(s *suite) {
+	{"a refund of a charge that no longer counts gives back nothing", func(s *suite) {
 		log, window := "5/s;sliding-log", "5/s;sliding-window;buckets=2"
 		s.align(second)
 		a, b := claim("key", log, 3), claim("key", window, 3)
@@ -102,7 +102,7 @@ var refundRows = []row{
 		s.settle(charged...)
 		s.expect(words("yes 3", "yes 3"), peek(a), peek(b))
 	}},
-	{"a refund gives back nothing that has drained", func(s *suite) {
+	{"a refund does not give back what has drained", func(s *suite) {
 		c := claim("key", "5/s", 3)
 		charged := s.charge(c)
 		s.advance(800 * ms)
@@ -128,7 +128,7 @@ var refundRows = []row{
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
-	{"a settlement at fault is ErrInvalid, and settles nothing", func(s *suite) {
+	{"an invalid settlement is ErrInvalid, and nothing is settled", func(s *suite) {
 		charged := s.charge(claim("key", "5/d", 3))
 		for name, bad := range map[string]core.Settlement{
 			"no limits and no ban":  {Rule: "rule", Key: "bad"},
@@ -153,7 +153,7 @@ var refundRows = []row{
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 10"), peek(mine), peek(tier))
 		s.expect(words("no 0", "no 0", "no 0", "no 0", "no 0", "no 0", "no 0", "no 0"), peek(other), peek(same))
 	}},
-	{"a reset of no rule is one of the rule default", func(s *suite) {
+	{"a reset of an empty rule resets the rule default", func(s *suite) {
 		s.take(of("default", claim("key", "5/d", 5)))
 		s.reset("", "key")
 		s.expect(words("yes 0"), of("default", claim("key", "5/d", 5)))

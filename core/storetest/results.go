@@ -7,17 +7,17 @@ import (
 )
 
 var resultRows = []row{
-	{"a token bucket keeps what its waits promise", func(s *suite) { s.keepPromises("4/s") }},
-	{"a fixed window keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;fixed-window") }},
-	{"a sliding window keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;sliding-window;buckets=5") }},
-	{"a sliding log keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;sliding-log") }},
-	{"a burst is back when its reset says so", func(s *suite) {
+	{"the waits of a token bucket are long enough", func(s *suite) { s.keepPromises("4/s") }},
+	{"the waits of a fixed window are long enough", func(s *suite) { s.keepPromises("4/s;fixed-window") }},
+	{"the waits of a sliding window are long enough", func(s *suite) { s.keepPromises("4/s;sliding-window;buckets=5") }},
+	{"the waits of a sliding log are long enough", func(s *suite) { s.keepPromises("4/s;sliding-log") }},
+	{"a burst is available again after its reset", func(s *suite) {
 		c := claim("key", "10/s;burst=12", 12)
 		r := s.take(c)[0]
 		s.wait(r.ResetAfter)
 		s.expect(words("yes 0"), c)
 	}},
-	{"an allowed limit says so even if another denies, and remains as it is", func(s *suite) {
+	{"a limit that allows is reported as allowed if another limit denies", func(s *suite) {
 		s.expect(words("no 1", "yes 5"), claim("key", "1/d, 5/2d", 2))
 	}},
 	{"a wait of centuries is as long as a duration allows, not negative", func(s *suite) {

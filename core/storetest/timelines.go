@@ -133,17 +133,17 @@ var tierTimelines = []timeline{
 	{name: "10 of 10 used, upgraded to 100, leaves 90 in a fixed window", limit: "10/1000d;fixed-window", steps: upgrade("100/1000d;fixed-window")},
 	{name: "10 of 10 used, upgraded to 100, leaves 90 in a sliding window", limit: "10/d;sliding-window", steps: upgrade("100/d;sliding-window")},
 	{name: "10 of 10 used, upgraded to 100, leaves 90 in a sliding log", limit: "10/d;sliding-log", steps: upgrade("100/d;sliding-log")},
-	{name: "what was used stays used when the time of a token bucket counts in coarser ticks", limit: "10/100d", steps: []step{
+	{name: "usage stays when the time of a token bucket counts in coarser ticks", limit: "10/100d", steps: []step{
 		{cost: 10, ok: true, remaining: 0},
 		{limit: "1000000/100d", cost: 1, ok: true, remaining: 999_989},
 		{limit: "10/100d", cost: 1, remaining: 0, retry: anyWait},
 		{limit: "12/100d", cost: 1, ok: true, remaining: 0},
 	}},
-	{name: "a downgrade keeps what was used, and it drains at the rate at which it was used", limit: "100/d", steps: []step{
+	{name: "a downgrade keeps the usage, which drains at the rate at which it was charged", limit: "100/d", steps: []step{
 		{cost: 50, ok: true, remaining: 50},
 		{limit: "10/d", cost: 1, remaining: 0, retry: 41 * 864 * second},
 	}},
-	{name: "a tier of rate 0 denies, and leaves what was used as it is", limit: "10/d", steps: []step{
+	{name: "a tier of rate 0 denies, and leaves the usage as it is", limit: "10/d", steps: []step{
 		{cost: 4, ok: true, remaining: 6},
 		{limit: "0/d", cost: 1, remaining: 0, retry: never},
 		{cost: 1, ok: true, remaining: 5},
@@ -158,25 +158,25 @@ var tierTimelines = []timeline{
 
 // rateTimelines ask one key at several rates, or in sub-buckets of several widths.
 var rateTimelines = []timeline{
-	{name: "what was used at a strict and at a lax rate drains at these rates", limit: "1/h;burst=10", steps: []step{
+	{name: "usage at a strict and at a lax rate drains at these rates", limit: "1/h;burst=10", steps: []step{
 		{cost: 10, ok: true, remaining: 0},
 		{limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_989},
 		{advance: 500 * ms, limit: "1/h;burst=10", cost: 1, retry: time.Hour - 500*ms},
 		{advance: 500 * ms, limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_989},
 	}},
-	{name: "what was used at a strict rate still counts when what was used at a lax one has drained", limit: "1/h;burst=2", steps: []step{
+	{name: "usage at a strict rate still counts when usage at a lax rate has drained", limit: "1/h;burst=2", steps: []step{
 		{cost: 2, ok: true, remaining: 0},
 		{limit: "7200/h", cost: 1, ok: true, remaining: 7197},
 		{limit: "7200/h", cost: 1, ok: true, remaining: 7196},
 		{advance: 2500 * ms, cost: 1, retry: time.Hour - 2500*ms},
 	}},
-	{name: "a charge at a strict rate comes on top of what was used at a lax one", limit: "36/h;burst=10", steps: []step{
+	{name: "a charge at a strict rate comes on top of the usage at a lax rate", limit: "36/h;burst=10", steps: []step{
 		{limit: "360/h;burst=10", cost: 10, ok: true, remaining: 0},
 		{cost: 1, remaining: 0, retry: 10 * second},
 		{advance: 25 * second, cost: 2, ok: true, remaining: 0},
 		{advance: 5 * second, cost: 1, remaining: 0, retry: anyWait},
 	}},
-	{name: "a denied request leaves other rates as they are", limit: "7200/h", steps: []step{
+	{name: "a denied request changes no other rate", limit: "7200/h", steps: []step{
 		{cost: 7200, ok: true, remaining: 0},
 		{limit: "1/h", cost: 1, retry: anyWait},
 		{advance: second, cost: 2, ok: true, remaining: 0},

@@ -35,7 +35,7 @@ func slow(key string, most time.Duration) core.Claim {
 }
 
 var waitRows = []row{
-	{"a request that may wait gets the next turn, and is denied if that is too late", func(s *suite) {
+	{"a request that may wait gets the next turn, and is denied if the turn is too late", func(s *suite) {
 		c := slow("key", 25*second)
 		first := s.take(c)[0]
 		if first.Wait != 0 {
@@ -71,7 +71,7 @@ var waitRows = []row{
 		}
 		s.expectTurns(first.At, c, 20*second)
 	}},
-	{"a burst goes at once, and a cost above it never", func(s *suite) {
+	{"a burst does not wait, and a cost above it is never admitted", func(s *suite) {
 		c := waiting(claim("key", "6/m;burst=3", 3), minute)
 		first := s.take(c)[0]
 		s.expectTurns(first.At, c, 30*second)
@@ -112,7 +112,7 @@ var waitRows = []row{
 			s.Errorf("%+v, want a retry after 5s", r)
 		}
 	}},
-	{"the last turn is free when it is given back, and no other is", func(s *suite) {
+	{"the last turn is free once it is given back; other turns are not", func(s *suite) {
 		c := slow("key", minute)
 		first := s.take(c)[0].At
 		var booked []core.Settlement
@@ -132,7 +132,7 @@ var waitRows = []row{
 		s.settle(charged...)
 		s.expectTurns(first, c, 20*second)
 	}},
-	{"a turn may be given back after it has come", func(s *suite) {
+	{"a turn can be given back after it has come", func(s *suite) {
 		c := waiting(claim("key", "6/m;burst=2", 2), minute)
 		s.take(c)
 		booked := s.charge(c)
@@ -141,7 +141,7 @@ var waitRows = []row{
 		s.settle(booked...)
 		s.expect(words("yes 1"), claim("key", "6/m;burst=2", 1))
 	}},
-	{"requests wait for the end of a ban, and go one by one from there", func(s *suite) {
+	{"requests wait for the end of a ban, and then proceed one by one", func(s *suite) {
 		s.now()
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 30 * second})
 		denied := s.take(slow("key", 20*second))[0]
@@ -151,7 +151,7 @@ var waitRows = []row{
 		ends := denied.At.Add(denied.RetryAfter + 20*second)
 		s.expectTurns(ends, slow("key", 2*minute), 0, 10*second, 20*second)
 	}},
-	{"nothing is given back while others may wait for the end of a ban", func(s *suite) {
+	{"a refund gives back nothing while others may wait for the end of a ban", func(s *suite) {
 		c := waiting(claim("key", "6/m;burst=2", 2), minute)
 		charged := s.charge(c)
 		first := charged[0].At
@@ -164,7 +164,7 @@ var waitRows = []row{
 		c.Cost = 2
 		s.expectTurns(first, peek(c), 30*second)
 	}},
-	{"no request waits for what others hold", func(s *suite) {
+	{"no request waits for the holds of others", func(s *suite) {
 		s.take(hold(claim("key", "6/m;burst=1", 1)))
 		if r := s.take(slow("key", minute))[0]; r.Allowed || r.RetryAfter != second {
 			s.Errorf("%+v, want a denial for a second", r)
@@ -185,7 +185,7 @@ var waitRows = []row{
 			s.Errorf("a turn from before the reset was given back: %+v", r)
 		}
 	}},
-	{"many requests at once have a turn each", func(s *suite) {
+	{"many concurrent requests get one turn each", func(s *suite) {
 		c := waiting(claim("key", "10/s;burst=1", 1), time.Hour)
 		var mu sync.Mutex
 		var turns []time.Time

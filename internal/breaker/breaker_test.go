@@ -249,31 +249,6 @@ func TestProbesOnceThenRamps(t *testing.T) {
 	}
 }
 
-func TestPauses(t *testing.T) {
-	b := newBreakerAt(t)
-	b.trips()
-	for longest := firstPause; ; longest = min(2*longest, longestPause) {
-		pause := b.resume.Sub(b.now)
-		if pause < longest/2 || pause >= longest {
-			t.Fatalf("got a pause of %v, want one from %v to %v", pause, longest/2, longest)
-		}
-		b.now = b.resume.Add(-1)
-		if b.call(nil) {
-			t.Fatal("a call was let through before the pause was over")
-		}
-		if b.now = b.resume; !b.call(errDown) {
-			t.Fatal("no probe was let through after the pause")
-		}
-		b.wantWithholds(true, "after a failed probe")
-		if b.call(nil) {
-			t.Fatal("a second probe was let through")
-		}
-		if b.pause == longestPause && longest == longestPause {
-			return
-		}
-	}
-}
-
 func TestPauseIsJittered(t *testing.T) {
 	pauses := make(map[time.Duration]bool)
 	for range 50 {

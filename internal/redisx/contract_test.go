@@ -47,13 +47,19 @@ func TestCluster(t *testing.T) {
 	runDriven(t, redistest.StartCluster(t).Client(t))
 }
 
+func TestRing(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}})
+	t.Cleanup(func() { ring.Close() })
+	runDriven(t, ring)
+}
+
 // runDriven runs the contract on servers that decide at the instants of a clock which the test drives.
 func runDriven(t *testing.T, client redis.UniversalClient) {
 	var now atomic.Pointer[time.Time] // a call that outlives its context may still read it
 	set := func(at time.Time) { now.Store(&at) }
-	_, cluster := client.(*redis.ClusterClient)
+	_, single := client.(*redis.Client)
 	storetest.Run(t, storetest.Harness{
-		Apart: cluster,
+		Apart: !single,
 		New: func(t *testing.T) core.Store {
 			flush(t, client)
 			t.Cleanup(func() { allExpire(t, client) })

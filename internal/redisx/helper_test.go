@@ -23,9 +23,12 @@ func forEach(t *testing.T, client redis.UniversalClient, f func(context.Context,
 	t.Helper()
 	ctx := context.Background()
 	var err error
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, f)
-	} else {
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, f)
+	case *redis.Ring:
+		err = client.ForEachShard(ctx, f)
+	default:
 		err = f(ctx, client.(*redis.Client))
 	}
 	if err != nil {
