@@ -248,7 +248,7 @@ func TestResultsOfTheStoreAreChecked(t *testing.T) {
 	}
 }
 
-func TestFaultsOfClaimsAreNoFailureOfTheStore(t *testing.T) {
+func TestInvalidClaimsAreNotAFailureOfTheStore(t *testing.T) {
 	seen := new(recorder)
 	bad := errors.Join(errors.New("limit 1"), core.ErrInvalid)
 	s := &faulty{fault: func(context.Context) error { return bad }}

@@ -32,7 +32,7 @@ func TestObserversOfSettlements(t *testing.T) {
 	}
 }
 
-func TestFailingFinalIsLogged(t *testing.T) {
+func TestFailingCostAfterIsLogged(t *testing.T) {
 	log := keepJournal(t)
 	l := withStore(new(settler), []core.Rule{final("login", 5, func(*http.Request, core.Outcome) int { panic("ouch") })})
 	for range 3 {
@@ -74,7 +74,7 @@ func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
 	}
 }
 
-func TestRuleWithoutFinalSettlesWithoutAnError(t *testing.T) {
+func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {
 	s, seen := new(settler), new(recorder)
 	l := withStore(s, []core.Rule{{Name: "uploads", Key: keyK, Limits: []core.Limit{core.AtOnce(2)}}}, core.WithObserver(seen.observe))
 	serve(t, l, func(*http.Request, *core.Guard) {})

@@ -41,7 +41,7 @@ func TestGrants(t *testing.T) {
 }
 
 // A key with a grant that it has not used yet is not dropped to make room for others.
-func TestAnUnusedGrantSurvivesAFlood(t *testing.T) {
+func TestUnusedGrantSurvivesAFlood(t *testing.T) {
 	for _, limit := range []core.Limit{
 		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),
 	} {

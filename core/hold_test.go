@@ -13,7 +13,7 @@ import (
 
 func (*settler) Reset(context.Context, []core.Pair) error { return nil }
 
-func TestFinalIsChargedWhenTheRequestEnds(t *testing.T) {
+func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
 		why     string
@@ -52,7 +52,7 @@ func TestFinalIsChargedWhenTheRequestEnds(t *testing.T) {
 	}
 }
 
-func TestFinalSeesTheRequestThatWasPassedOn(t *testing.T) {
+func TestCostAfterGetsTheRequestThatWasPassedOn(t *testing.T) {
 	var seen *http.Request
 	l := withStore(new(settler), []core.Rule{final("r", 5, func(r *http.Request, _ core.Outcome) int { seen = r; return 0 })})
 	serve(t, l, func(r *http.Request, g *core.Guard) {
@@ -63,7 +63,7 @@ func TestFinalSeesTheRequestThatWasPassedOn(t *testing.T) {
 	})
 }
 
-func TestOnlyRulesWithFinalAreWatched(t *testing.T) {
+func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
 	s := new(settler)
 	l := withStore(s, []core.Rule{perHour("r", 5)})
 	serve(t, l, func(_ *http.Request, g *core.Guard) {
@@ -173,7 +173,7 @@ func TestCheckLeavesSettlingToTheCaller(t *testing.T) {
 	s.want(t, "r 1→0")
 }
 
-func TestRateZeroIsNotMadePossible(t *testing.T) {
+func TestRateOfZeroDeniesAnEstimate(t *testing.T) {
 	rule := final("r", 0, costOf)
 	rule.Cost = cost(10)
 	d, err := core.Must(core.New([]core.Rule{rule})).Peek(get("/"))
@@ -182,7 +182,7 @@ func TestRateZeroIsNotMadePossible(t *testing.T) {
 	}
 }
 
-func TestHealthSaysHowManyClaimsAreHeld(t *testing.T) {
+func TestHealthReportsHeldClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(core.MemoryStore)
 		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("20 at once")}}, core.WithStore(store)))

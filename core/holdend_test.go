@@ -17,7 +17,7 @@ type loser struct{ core.MemoryStore }
 
 func (s *loser) Settle(context.Context, []core.Settlement) error { return errors.New("lost") }
 
-func TestAStoreThatLosesEverySettleBansAMinuteLateAtMost(t *testing.T) {
+func TestLostSettlementsDelayABanByAMinuteAtMost(t *testing.T) {
 	for _, onFailure := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		synctest.Test(t, func(t *testing.T) {
 			rule := core.Rule{Name: "login", Key: keyK, Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures, OnFailure: onFailure}
@@ -44,7 +44,7 @@ func TestAStoreThatLosesEverySettleBansAMinuteLateAtMost(t *testing.T) {
 }
 
 // Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.
-func TestNoSweepLosesWhatAHoldIsCharged(t *testing.T) {
+func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
 	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := core.MemoryStore{MaxKeys: 40}
@@ -71,7 +71,7 @@ func TestNoSweepLosesWhatAHoldIsCharged(t *testing.T) {
 }
 
 // Charges for ended holds are forgotten like any other charge: the store has room again.
-func TestAPairWithoutHoldsIsForgottenInTheEnd(t *testing.T) {
+func TestPairIsForgottenOnceItsHoldsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m core.MemoryStore
 		for i := range 100 {
@@ -91,7 +91,7 @@ func TestAPairWithoutHoldsIsForgottenInTheEnd(t *testing.T) {
 }
 
 // A handler that outlives its hold, because nobody renews it, settles late.
-func TestALateSettleOfALimiterGivesBackWhatTheEndCharged(t *testing.T) {
+func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{perHour("r", 9)}))
 		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true})

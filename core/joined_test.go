@@ -49,8 +49,8 @@ func TestJoinedDecisionIsOfBothLimiters(t *testing.T) {
 	}
 }
 
-// TestJoinedWithAWord joins a decision to one that no limiter made: it still belongs to its limiter.
-func TestJoinedWithAWord(t *testing.T) {
+// TestJoinWithADecisionOfNoLimiter joins a decision to one that no limiter made: it still belongs to its limiter.
+func TestJoinWithADecisionOfNoLimiter(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
 	d, _ := l.Check(get("/"))
 	word := core.NewContext(t.Context(), core.Decision{Allowed: true})
@@ -64,7 +64,7 @@ func TestJoinedWithAWord(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
+func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
 	var seen core.Decision
 	look := func(r *http.Request) (string, error) {
 		seen, _ = core.FromContext(r.Context())

@@ -90,7 +90,7 @@ func several(keys, periods int) (claims []core.Claim) {
 	return claims
 }
 
-func TestLeaseIsNoMatterInMemory(t *testing.T) {
+func TestMemoryStoreIgnoresLeases(t *testing.T) {
 	var m core.MemoryStore
 	claims := several(2, 2)
 	claims[0].Lease = time.Second

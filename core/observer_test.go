@@ -134,7 +134,7 @@ func TestObserversAreNotCalledWhereNoRuleApplies(t *testing.T) {
 	}
 }
 
-func TestObservationSaysHowLongTheStoreTook(t *testing.T) {
+func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(recorder)
 		s := &faulty{fault: func(context.Context) error { time.Sleep(7 * time.Millisecond); return nil }}

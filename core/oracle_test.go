@@ -22,18 +22,18 @@ func newReplaySubject() oracle.Subject {
 	}
 }
 
-func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
+func TestRandomTimelines(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRandom(t, newReplaySubject, oracle.Options{Back: true}, testpass.Rounds(1500))
 }
 
-func TestMemoryStoreAgreesWithTheModelOnRareCases(t *testing.T) {
+func TestRareTimelines(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRare(t, newReplaySubject)
 }
 
 // A store without Now reads the monotonic clock.
-func TestMemoryStoreAgreesWithTheModelOnItsOwnClock(t *testing.T) {
+func TestRandomTimelinesOnTheMonotonicClock(t *testing.T) {
 	testpass.Thorough(t)
 	for seed := range uint64(testpass.Rounds(300)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestOverlappingSuccessesAreFree(t *testing.T) {
 	})
 }
 
-func TestFinalCostsAreCarriedAsDebt(t *testing.T) {
+func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 	for _, tt := range []struct {
 		estimate, ran, remaining int
 		wait                     time.Duration // for one more

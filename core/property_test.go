@@ -198,7 +198,7 @@ func TestCostEqualsThatManyRequests(t *testing.T) {
 // A refund must not leave more than if the request had never come. The others still come. Ticks may have begun
 // with the request that was refunded, so what would be there within a tick may be there already; the model, whose ticks
 // began elsewhere, has it up to a tick later.
-func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
+func TestRefundAdmitsNoMoreThanWithoutTheCharge(t *testing.T) {
 	testpass.Thorough(t)
 	property(t, func(l core.Limit) func(visit) error {
 		d := newFixture(l)

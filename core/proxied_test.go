@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// TestProxyThatNobodyTrustsIsLoggedOnce sends requests of two clients through a proxy.
-func TestProxyThatNobodyTrustsIsLoggedOnce(t *testing.T) {
+// TestUntrustedProxyIsLoggedOnce sends requests of two clients through a proxy.
+func TestUntrustedProxyIsLoggedOnce(t *testing.T) {
 	trusted := func(prefix string) core.KeyFunc {
 		return keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix(prefix)}}.Key
 	}

@@ -47,7 +47,7 @@ func plan(limits ...core.Limit) core.Rule {
 	return core.Rule{Name: "plan", Key: constKey, Limits: limits}
 }
 
-func TestABillingMonthOverFebruary(t *testing.T) {
+func TestBillingMonthOverFebruary(t *testing.T) {
 	for _, tt := range []struct{ begin, next string }{
 		{"2023-01-31T00:00:00Z", "2023-02-28T00:00:00Z"},
 		{"2024-01-31T00:00:00Z", "2024-02-29T00:00:00Z"},
@@ -68,7 +68,7 @@ func TestABillingMonthOverFebruary(t *testing.T) {
 	}
 }
 
-func TestACalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
+func TestCalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
 	now := time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC) // midnight in New York, of a day of 25 hours
 	l := core.Must(core.New([]core.Rule{plan(core.PerDay(3).In("America/New_York"))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 	allow(t, l, "k", 4, 3)
@@ -81,7 +81,7 @@ func TestACalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
 	allow(t, l, "k", 4, 3)
 }
 
-func TestAClockThatStepsBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
+func TestClockSteppingBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 	allow(t, l, "k", 4, 3)
@@ -93,7 +93,7 @@ func TestAClockThatStepsBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
 
 // After the clock went back, the next window stays unchanged and a later window becomes the current one: nobody is denied for
 // longer than one window.
-func TestAClockThatStepsBackByMonths(t *testing.T) {
+func TestClockSteppingBackByMonths(t *testing.T) {
 	for back, want := range map[string]string{"2026-05-10": "2026-07-01", "2026-04-10": "2026-05-01", "2025-06-10": "2025-07-01"} {
 		now := time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC)
 		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
@@ -107,7 +107,7 @@ func TestAClockThatStepsBackByMonths(t *testing.T) {
 }
 
 // Requests of many goroutines over a midnight that does not exist: each day admits exactly the rate, and no request is undecided.
-func TestATurnUnderLoad(t *testing.T) {
+func TestNewDayUnderLoad(t *testing.T) {
 	limit := core.PerDay(1000).In("America/Sao_Paulo")
 	_, turn := limit.Calendar.Window(time.Date(2018, 11, 3, 12, 0, 0, 0, time.UTC))
 	if turn.Hour() != 1 {
@@ -142,7 +142,7 @@ func TestATurnUnderLoad(t *testing.T) {
 	}
 }
 
-func TestATierUpgradeInMidMonthKeepsWhatWasUsed(t *testing.T) {
+func TestUpgradeInMidMonthKeepsTheUsage(t *testing.T) {
 	month := core.PerMonth(100).In("Europe/Berlin").From(15)
 	l := core.Must(core.New([]core.Rule{plan(month)}))
 	allow(t, l, "k", 60, 60)
@@ -471,7 +471,7 @@ func TestUsageFails(t *testing.T) {
 	wantError(t, err, core.ErrInvalid, "the request is nil")
 }
 
-func TestAHundredGrantsNeverAddUpToMore(t *testing.T) {
+func TestHundredGrantsNeverAddUpToMore(t *testing.T) {
 	const grants, apart, kept = 100, 30 * time.Second, 60
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	l := core.Must(core.New([]core.Rule{plan(core.PerHour(10).Using(core.SlidingLog))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))

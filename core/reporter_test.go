@@ -87,7 +87,7 @@ func TestWithLogger(t *testing.T) {
 	}
 }
 
-func TestWhatAnObserverLogsIsNotLoggedAgain(t *testing.T) {
+func TestErrorsLoggedByAnObserverAreNotLoggedAgain(t *testing.T) {
 	log := keepJournal(t)
 	logs := func(_ context.Context, o *core.Observation) { o.Logged = o.Claims[0].Rule == "logged" }
 	ouch := func(*http.Request, core.Outcome) int { panic("ouch") }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWhenACostIsAvailable(t *testing.T) {
+func TestWhenACostFits(t *testing.T) {
 	minute := func(remaining int, reset time.Duration) Result {
 		return Result{Limit: PerMinute(60), Remaining: remaining, RefillAfter: 300 * time.Millisecond, ResetAfter: reset}
 	}

@@ -87,7 +87,7 @@ func TestRetryAfterOfOneLimiter(t *testing.T) {
 }
 
 // The outer limiter was charged what each of its rules costs. A dry run of it does not make anybody wait.
-func TestRetryAfterIsOfTheCostOfEachOuterRule(t *testing.T) {
+func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		five := func(*http.Request) int { return 5 }
 		outer := core.Must(core.New([]core.Rule{
@@ -160,8 +160,8 @@ func TestRetryInstantOfNestedLimiters(t *testing.T) {
 	}
 }
 
-// TestInstantIsNotOfAClockThatIsAhead has an outer limit with room, in a store whose clock is ahead.
-func TestInstantIsNotOfAClockThatIsAhead(t *testing.T) {
+// TestDecisionIgnoresAClockThatIsAhead has an outer limit with room, in a store whose clock is ahead.
+func TestDecisionIgnoresAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := &core.MemoryStore{Now: func() time.Time { return time.Now().Add(time.Minute) }}
 		outer := core.Must(core.New([]core.Rule{core.PerHour(9).By(keyK)}, core.WithStore(ahead)))

@@ -94,7 +94,7 @@ func TestSetRulesUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
-func TestLimiterThatNewDidNotMakeReturnsErrInvalid(t *testing.T) {
+func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerHour(1)}}
 	calls := map[string]func(*core.Limiter) error{
 		"Check":    func(l *core.Limiter) error { _, err := l.Check(get("/")); return err },

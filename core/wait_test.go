@@ -561,8 +561,8 @@ func TestWaitWithoutTheStore(t *testing.T) {
 	})
 }
 
-// TestObserversHearHowLong checks that observers hear of a request that waits at once, with its wait.
-func TestObserversHearHowLong(t *testing.T) {
+// TestObserversSeeTheWait checks that observers hear of a request that waits at once, with its wait.
+func TestObserversSeeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
 		begun := time.Now()

@@ -36,10 +36,10 @@ func checkBound(l core.Limit, delay time.Duration, went []wentOn) error {
 	return nil
 }
 
-// TestAtMostBurstAndRateGoOn checks, with requests of three processes that come, wait, are canceled, settled at less or
+// TestWaitingRequestsKeepToBurstAndRate checks, with requests of three processes that come, wait, are canceled, settled at less or
 // refunded at random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only
 // few may wait. If another rule delays some of the requests, they may come that much closer.
-func TestAtMostBurstAndRateGoOn(t *testing.T) {
+func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))

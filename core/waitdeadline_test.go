@@ -225,9 +225,9 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 	}
 }
 
-// TestLateAnswerOfTheStore checks that a request is denied, and keeps nothing, if the store answers so late that the turn comes
+// TestLateReplyOfTheStore checks that a request is denied, and keeps nothing, if the store answers so late that the turn comes
 // after the deadline.
-func TestLateAnswerOfTheStore(t *testing.T) {
+func TestLateReplyOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}
 		l := core.Must(core.New([]core.Rule{waiting("10/m;burst=1", time.Hour), perHour("rate", 9)}, core.WithStore(&tardy{s}), core.WithTimeout(time.Minute)))

@@ -212,8 +212,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// TestOthersHoldAtOnce checks that Take and Check, which do not sleep, hold in their only call, and that a peek counts places.
-func TestOthersHoldAtOnce(t *testing.T) {
+// TestTakeAndCheckHoldWithoutWaiting checks that Take and Check, which do not sleep, hold in their only call, and that a peek counts places.
+func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}
 		l := core.Must(core.New(append(holding(), waiting("1/m;burst=1", time.Hour)), core.WithStore(s)))
@@ -230,8 +230,8 @@ func TestOthersHoldAtOnce(t *testing.T) {
 	})
 }
 
-// TestCutShortBeforeHolding checks that a request whose context ends while it waits holds and charges nothing, in Guard and Wait.
-func TestCutShortBeforeHolding(t *testing.T) {
+// TestContextEndsBeforeTheHold checks that a request whose context ends while it waits holds and charges nothing, in Guard and Wait.
+func TestContextEndsBeforeTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}
 		l := core.Must(core.New(append(holding(), waiting("1/m;burst=1", time.Hour)), core.WithStore(s)))

@@ -68,9 +68,9 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there
+// TestUnusedRequestsOfSeveralProcessesCount has processes use one key in turn, in bursts. Then all that they have not used is there
 // again, except for what can have drained between a loan and its refund. The limit drains one request in six minutes.
-func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
+func TestUnusedRequestsOfSeveralProcessesCount(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
 		used, random := 0, rand.New(rand.NewPCG(18, 2))

@@ -63,8 +63,8 @@ func guessBy(t *testing.T, l *login, kind string, serve func(t *testing.T) strin
 	guess(t, l, kind, all...)
 }
 
-// TestGuessing guesses passwords of servers in each router.
-func TestGuessing(t *testing.T) {
+// TestPasswordGuessing guesses passwords of servers in each router.
+func TestPasswordGuessing(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		for _, kind := range kinds {
 			t.Run(fmt.Sprintf("%s %s", f.Name, kind), func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// TestGuessingThroughProxy guesses passwords of a server behind a limited httputil.ReverseProxy, which copies the trailer.
-func TestGuessingThroughProxy(t *testing.T) {
+// TestPasswordGuessingThroughProxy guesses passwords of a server behind a limited httputil.ReverseProxy, which copies the trailer.
+func TestPasswordGuessingThroughProxy(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			l := new(login)

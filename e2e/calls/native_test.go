@@ -58,8 +58,8 @@ func nativeClients(t *testing.T, address string) (some []client) {
 	return some
 }
 
-// TestNativeGuessing guesses passwords of a server of grpc-go, and then of the same service behind an adapter for HTTP too.
-func TestNativeGuessing(t *testing.T) {
+// TestNativePasswordGuessing guesses passwords of a server of grpc-go, and then of the same service behind an adapter for HTTP too.
+func TestNativePasswordGuessing(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			l := new(login)

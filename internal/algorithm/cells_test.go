@@ -125,7 +125,7 @@ func TestResetForgetsAllButHolds(t *testing.T) {
 }
 
 // Of too many grants, two become one, which at no instant grants more than both.
-func TestMergedGrantsAreNeverInTheKeysFavor(t *testing.T) {
+func TestMergedGrantsNeverAddUpToMore(t *testing.T) {
 	for _, row := range [][2]int64{{3, 4}, {3, -4}, {-3, 4}, {-3, -4}, {5, -5}, {-5, 5}} {
 		var c Cells
 		for i := range int64(maxGrants - 1) {

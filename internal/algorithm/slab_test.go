@@ -2,7 +2,7 @@ package algorithm
 
 import "testing"
 
-func TestRoomsOfASlabAreTheirOwn(t *testing.T) {
+func TestRoomsOfASlabDoNotOverlap(t *testing.T) {
 	var s Slab[int]
 	const n = 3*chunkRooms + 5
 	for i := uint32(1); i <= n; i++ {

@@ -12,7 +12,7 @@ func TestKindsLeaveRoomForTicks(t *testing.T) {
 	}
 }
 
-func TestNoLimitThatIsChargedHasTheKindOfCells(t *testing.T) {
+func TestNoChargedLimitHasTheKindOfCells(t *testing.T) {
 	for a := range InFlight {
 		if l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100}); l.Kind == CellsKind {
 			t.Errorf("algorithm %d has the kind of cells", a)

@@ -132,7 +132,7 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	}
 }
 
-func TestANinthSiblingReplacesTheOneThatEndsFirst(t *testing.T) {
+func TestNinthSiblingReplacesTheFirstToEnd(t *testing.T) {
 	kind := bucketLimit(t, 1, 1000, 1).Kind
 	run := []Record{{Kind: CellsKind, At: 1}}
 	for i := range uint32(maxSiblings) {

@@ -162,7 +162,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 }
 
 // The two clocks are not read at the same instant, so a difference of a millisecond does not mean that the wall clock was set.
-func TestWhatCountsAsASettingOfTheWallClock(t *testing.T) {
+func TestSmallStepsOfTheWallClockAreIgnored(t *testing.T) {
 	for _, before := range []int64{0, 5_000_000} {
 		for by, set := range map[int64]bool{0: false, 1000: false, -1000: false, 1001: true, -1001: true, 1_000_000: true} {
 			synctest.Test(t, func(t *testing.T) {

@@ -194,7 +194,7 @@ func TestFullStoreFindsAnIdlePairInTheShardOfTheNewOne(t *testing.T) {
 	})
 }
 
-func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
+func TestRequestsThatChargeNothingAddNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)

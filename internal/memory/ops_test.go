@@ -10,7 +10,7 @@ import (
 )
 
 // Records move while others are added.
-func TestClaimIsSettledAfterOthersThatAddRecords(t *testing.T) {
+func TestSettlementAfterOthersThatAddRecords(t *testing.T) {
 	for _, a := range algorithms {
 		synctest.Test(t, func(t *testing.T) {
 			s := New(10_000, nil)

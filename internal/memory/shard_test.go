@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-func TestTheEarliestEndIsKnown(t *testing.T) {
+func TestShardKnowsItsEarliestEnd(t *testing.T) {
 	s := new(shard)
 	s.begin(new(atomic.Int64))
 	for _, at := range []int64{9, 7, 8} {
@@ -38,7 +38,7 @@ func TestSweepStartsOverIfTheTableGrows(t *testing.T) {
 }
 
 // If a record before the hand is removed, a record behind the hand moves to a place that the hand has passed.
-func TestARemovalBehindTheHandOfASweep(t *testing.T) {
+func TestRemovalBehindTheHandOfASweep(t *testing.T) {
 	for _, row := range []struct {
 		off  int
 		want int64
@@ -56,7 +56,7 @@ func TestARemovalBehindTheHandOfASweep(t *testing.T) {
 }
 
 // A sweep passes a bounded number of unused records.
-func TestASweepPassesFewUnusedRecords(t *testing.T) {
+func TestSweepPassesFewUnusedRecords(t *testing.T) {
 	s := newShard(1, 100)
 	s.records = append(make([]record, 1000), s.records...)
 	new(call).sweep(s, 1, 2)

@@ -53,7 +53,7 @@ func TestProcessesWithOtherClocksOpenOneWindow(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsMoreThanADayOffIsAMistake(t *testing.T) {
+func TestClockMoreThanADayOffIsAMistake(t *testing.T) {
 	store, server := frozen(t)
 	server.SetTime(start)
 	month := core.Claim{Rule: "plan", Key: "k", Limits: []core.Limit{core.PerMonth(5)}}

@@ -93,7 +93,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 }
 
 // Another process may return requests that it has leased; this process knows of it one Lease later.
-func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
+func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 	client := frozenStore(t).decider.server.client
 	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {
 		s := New(client, Options{Prefix: lease.String(), DenyCache: 1 << 16}) // a call of 50ms or more may sweep its own denial, if slots are few

@@ -145,7 +145,7 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 }
 
 // Neither a settlement nor a reset brings forward when a key expires.
-func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
+func TestSettlementsAndResetsKeepTheExpiry(t *testing.T) {
 	for why, row := range map[string]struct {
 		hold bool
 		end  func(*redisx.Store, core.Settlement) error

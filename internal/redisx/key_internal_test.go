@@ -107,7 +107,7 @@ func TestSecretHidesIdentities(t *testing.T) {
 	}
 }
 
-func TestSlotsAreThoseOfRedis(t *testing.T) {
+func TestSlotsMatchRedis(t *testing.T) {
 	if got := slotOf("123456789"); got != 0x31C3 {
 		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
 	}

@@ -62,7 +62,7 @@ func leasesEnd(t *testing.T, s *redisx.Store) {
 	}
 }
 
-func TestAStoreWithLeasesFulfilsTheContract(t *testing.T) {
+func TestStoreWithLeasesKeepsTheContract(t *testing.T) {
 	client := single(redistest.Start(t))
 	for _, lease := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
 		t.Run(lease.String(), func(t *testing.T) {
@@ -277,7 +277,7 @@ func behind(t *testing.T) (*redisx.Store, *redistest.Proxy) {
 }
 
 // While the server is down, requests charged ahead are used up; after that, Take returns an error.
-func TestALeaseIsUsedUpWhileTheServerIsAway(t *testing.T) {
+func TestLeaseIsUsedUpDuringAnOutage(t *testing.T) {
 	for name, fault := range map[string]redistest.Fault{
 		"cut": redistest.CutCommands, "stalled": redistest.SwallowReplies, "loading": {Answer: "LOADING"}, "failing": {Answer: "ERR x"},
 	} {

@@ -164,7 +164,7 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 	})
 }
 
-func TestWhatWasChargedBeforeAResetIsNotReturned(t *testing.T) {
+func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d")}
 		at, _ := s.ahead(t, c, 50)
@@ -284,7 +284,7 @@ func TestOutcomesOfReturns(t *testing.T) {
 
 // Requests charged ahead while a key is reset or banned, or has a grant, may have been charged before that, so they are not
 // used after it.
-func TestLeasesOfACallThatEndsThemEndToo(t *testing.T) {
+func TestResetsBansAndGrantsEndLeasesMadeMeanwhile(t *testing.T) {
 	c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("1000/d"), Cost: 1, Lease: 10 * time.Second}
 	for name, end := range map[string]func(*Store) error{
 		"a reset": func(s *Store) error { return s.Reset(t.Context(), []core.Pair{{Rule: c.Rule, Key: c.Key}}) },
@@ -317,7 +317,7 @@ func TestLeasesOfACallThatEndsThemEndToo(t *testing.T) {
 	}
 }
 
-func TestLeasesAreLookedForIfThereAreAny(t *testing.T) {
+func TestLeasesAreLookedUpOnlyIfThereAreAny(t *testing.T) {
 	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1, Lease: 10 * time.Second}
 	other := c
 	other.Lease = 0

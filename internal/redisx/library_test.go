@@ -36,7 +36,7 @@ func sentTo(t *testing.T, client *redis.Client, f func()) (names []string) {
 }
 
 // A server that has lost the library has not run the call: the store loads it, and sends this call again and no other.
-func TestAFlushedLibraryIsLoadedAgain(t *testing.T) {
+func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s, c := redisx.New(client, options), claimOf("k", core.PerDay(1000))
@@ -93,7 +93,7 @@ func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
 
 // A user who may not load functions runs the script instead, and no longer asks for functions. If somebody else has loaded the
 // library, the user calls it.
-func TestAUserWhoMayNotLoadFunctionsRunsTheScript(t *testing.T) {
+func TestUserWithoutTheRightToLoadFunctionsRunsTheScript(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
@@ -132,7 +132,7 @@ func TestAUserWhoMayNotLoadFunctionsRunsTheScript(t *testing.T) {
 }
 
 // A master that joined a Cluster, or replaced another one, has no library. The store loads it there when it first needs it.
-func TestANodeOfAClusterWithoutTheLibraryGetsIt(t *testing.T) {
+func TestClusterNodeWithoutTheLibraryGetsIt(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	ctx := context.Background()

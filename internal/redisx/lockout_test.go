@@ -75,7 +75,7 @@ func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (p
 	}
 }
 
-func TestPeekThatAdmitsIsFollowedByACharge(t *testing.T) {
+func TestAdmittingPeekIsFollowedByACharge(t *testing.T) {
 	t.Parallel()
 	s := redisx.New(redistest.StartCluster(t).Client(t), options)
 	a, b := claimOf("a", core.MustParseLimits("2/h")...), claimOf("b", core.MustParseLimits("9/h")...)

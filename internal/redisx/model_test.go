@@ -43,22 +43,22 @@ func onRedis(t *testing.T) func() oracle.Subject {
 	}
 }
 
-func TestMiniredisAgreesWithTheModel(t *testing.T) {
+func TestRandomTimelinesOnMiniredis(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRandom(t, onMiniredis(t), oracle.Options{Back: true, Lend: true}, testpass.Rounds(300))
 }
 
-func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
+func TestRareTimelinesOnMiniredis(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRare(t, onMiniredis(t))
 }
 
-func TestRedisAgreesWithTheModel(t *testing.T) {
+func TestRandomTimelinesOnRedis(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRandom(t, onRedis(t), oracle.Options{Back: true, Lend: true}, testpass.Rounds(1000))
 }
 
-func TestRedisAgreesWithTheModelOnRareCases(t *testing.T) {
+func TestRareTimelinesOnRedis(t *testing.T) {
 	testpass.Thorough(t)
 	oracle.CompareRare(t, onRedis(t))
 }

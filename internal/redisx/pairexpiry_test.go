@@ -21,7 +21,7 @@ func limitsAs(limits string) core.Claim {
 }
 
 // A request does not shorten the time for which a key is kept for the state of another limit.
-func TestARequestLeavesOtherStateItsTime(t *testing.T) {
+func TestRequestDoesNotShortenTheExpiry(t *testing.T) {
 	for _, limits := range heldAndNot {
 		s, server := frozen(t)
 		c := limitsAs(limits)
@@ -35,7 +35,7 @@ func TestARequestLeavesOtherStateItsTime(t *testing.T) {
 }
 
 // The charge for a hold that ends may begin a ban, even in a request of another limit of the pair.
-func TestAKeyIsKeptForTheBanThatTheEndOfAHoldMayBegin(t *testing.T) {
+func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 	const end, ban = 66 * time.Second, time.Hour
 	s, server := frozen(t)
 	c := claimOf("k", core.MustParseLimits("2/10s;ban=1h")...)
@@ -65,7 +65,7 @@ func TestAKeyIsKeptForTheBanThatTheEndOfAHoldMayBegin(t *testing.T) {
 }
 
 // A state that cannot be read is not taken for one that was never stored.
-func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
 	take(t, s, c)
@@ -78,7 +78,7 @@ func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
 }
 
 // While a user lacks the right for PEXPIRE, requests fail. The first one afterwards gives each key its expiry.
-func TestAKeyExpiresOnceTheRightForThatIsBack(t *testing.T) {
+func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Start(t).Client(t)
 	s, minute, day := redisx.New(client, options), core.PerMinute(90), core.PerDay(90)

@@ -59,7 +59,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 }
 
 // A job that must charge nothing still decides for the sum of what its claims would be charged.
-func TestAJobThatPeeksDecidesForAllItsClaims(t *testing.T) {
+func TestPeekingJobDecidesForAllItsClaims(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, limits := range []string{"9/d", "9/d;fixed-window", "9/d;sliding-window", "9/d;sliding-log"} {
 			c := core.Claim{Key: limits, Limits: core.MustParseLimits(limits), Cost: 5}

@@ -60,7 +60,7 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 	}
 }
 
-func TestRepliesToLeasesThatCannotBe(t *testing.T) {
+func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 	const code = -algorithm.MaxExact
 	s := frozenStore(t)
 	for _, row := range []struct {
@@ -94,7 +94,7 @@ func TestRepliesToLeasesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestRepliesOfNoWordsAreErrors(t *testing.T) {
+func TestRepliesThatAreNotWordsAreErrors(t *testing.T) {
 	for text, good := range map[string]bool{"": true, textOf([]int64{1, -2}): true, "1": false, textOf([]int64{1}) + "\x00": false} {
 		if words, err := wordsOf(text); (err == nil) != good || good && textOf(words) != text {
 			t.Errorf("%q: %d, %v", text, words, err)

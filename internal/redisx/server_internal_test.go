@@ -32,7 +32,7 @@ func TestBeginningHasAMonotonicReading(t *testing.T) {
 }
 
 // By itself, go-redis looks for new masters only after ten seconds.
-func TestAnErrorHasTheClientLookForNewMasters(t *testing.T) {
+func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int64
 		client := redis.NewClusterClient(&redis.ClusterOptions{

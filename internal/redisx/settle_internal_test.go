@@ -11,7 +11,7 @@ import (
 )
 
 // The script that gives a charge back also reports the state after it, which may include later requests of others.
-func TestGiveBackReportsTheStateAfterIt(t *testing.T) {
+func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })

@@ -11,7 +11,7 @@ import (
 )
 
 // A job that gives back its charge, because another job denied, reports what remains after that.
-func TestWhatAJobGivesBackIsReported(t *testing.T) {
+func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 	for _, limits := range []string{"9/d", "9/d, 5 at once", "9/d;fixed-window", "9/d, 9/h;sliding-window"} {
 		for _, hold := range []bool{true, false} {
 			s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits(limits), Cost: 2, Hold: hold}
@@ -33,7 +33,7 @@ func TestWhatAJobGivesBackIsReported(t *testing.T) {
 }
 
 // It reports whether others in flight are in the way of the same request.
-func TestWhatAJobGivesBackMayBeHeldByOthers(t *testing.T) {
+func TestJobReportsHoldsOfOthersAfterItsRefund(t *testing.T) {
 	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d, 20/h"), Cost: 5, Hold: true}
 	other := c
 	other.Cost = 4

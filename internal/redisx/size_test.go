@@ -39,7 +39,7 @@ var sizes = []struct {
 // tableRow matches a row of the table.
 var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
 
-func TestSizesInTheDocsAreThoseOfAServer(t *testing.T) {
+func TestSizesInTheDocsMatchAServer(t *testing.T) {
 	testpass.Thorough(t)
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {

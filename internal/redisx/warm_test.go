@@ -14,7 +14,7 @@ import (
 
 // A server is so far away that a connection takes longer than a decision may wait. Connections come up outside of decisions, at
 // the start and again after the server was away.
-func TestConnectionsComeUpOutsideOfADecision(t *testing.T) {
+func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 	const roundTrip = 300 * time.Millisecond
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, DialTimeout: time.Minute})

@@ -74,12 +74,12 @@ func choose(all []target, files string) []target {
 }
 
 const (
-	coreFirst = "KeepsTheContract|OnRareCases|Waits|BanFollows|CostEquals|IdleKeys|Share"
+	coreFirst = "KeepsTheContract|RareTimelines|Waits|BanFollows|CostEquals|IdleKeys|Share"
 	coreRest  = "ManyCallers|Flapping|Probe|Breaker|Links|NeverLate"
 	coreSlow  = coreRest + "|Allocates"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
-	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly"
+	redisFirst = "Timelines|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|FunctionFlush|" +
 		"AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
