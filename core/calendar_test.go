@@ -2,6 +2,8 @@ package core_test
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +174,116 @@ func TestCalendarWindow(t *testing.T) {
 	for _, c := range []core.Calendar{{}, {Unit: core.CalendarMonth, Zone: "Local"}, {Unit: core.CalendarDay, From: 3}} {
 		if start, end := c.Window(at); !start.IsZero() || !end.IsZero() {
 			t.Errorf("%+v: got a window from %v to %v", c, start, end)
+		}
+	}
+}
+
+func TestBillingMonthOverFebruary(t *testing.T) {
+	for _, tt := range []struct{ begin, next string }{
+		{"2023-01-31T00:00:00Z", "2023-02-28T00:00:00Z"},
+		{"2024-01-31T00:00:00Z", "2024-02-29T00:00:00Z"},
+		{"2024-02-29T12:00:00Z", "2024-03-31T00:00:00Z"},
+		{"2023-02-28T23:59:59Z", "2023-03-31T00:00:00Z"},
+	} {
+		now, _ := time.Parse(time.RFC3339, tt.begin)
+		next, _ := time.Parse(time.RFC3339, tt.next)
+		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(100).From(31))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+		allow(t, l, "k", 101, 100)
+		if wait := left(t, l, "k").RetryAfter; wait != next.Sub(now) {
+			t.Errorf("from %s: wait %v, want until %s", tt.begin, wait, tt.next)
+		}
+		now = next.Add(-time.Microsecond)
+		allow(t, l, "k", 1, 0)
+		now = next
+		allow(t, l, "k", 101, 100)
+	}
+}
+
+func TestCalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
+	now := time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC) // midnight in New York, of a day of 25 hours
+	l := core.Must(core.New([]core.Rule{plan(core.PerDay(3).In("America/New_York"))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	allow(t, l, "k", 4, 3)
+	if wait := left(t, l, "k").RetryAfter; wait != 25*time.Hour {
+		t.Errorf("wait %v, want 25h", wait)
+	}
+	now = now.Add(24 * time.Hour)
+	allow(t, l, "k", 1, 0)
+	now = now.Add(time.Hour)
+	allow(t, l, "k", 4, 3)
+}
+
+func TestClockSteppingBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	allow(t, l, "k", 4, 3)
+	now = now.Add(-2 * time.Second)
+	allow(t, l, "k", 4, 0)
+	now = now.Add(2 * time.Second)
+	allow(t, l, "k", 4, 0)
+}
+
+// After the clock went back, the next window stays unchanged and a later window becomes the current one: nobody is denied for
+// longer than one window.
+func TestClockSteppingBackByMonths(t *testing.T) {
+	for back, want := range map[string]string{"2026-05-10": "2026-07-01", "2026-04-10": "2026-05-01", "2025-06-10": "2025-07-01"} {
+		now := time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC)
+		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+		allow(t, l, "k", 4, 3)
+		now, _ = time.Parse(time.DateOnly, back)
+		allow(t, l, "k", 1, 0)
+		if got := now.Add(left(t, l, "k").RetryAfter).Format(time.DateOnly); got != want {
+			t.Errorf("on %s, a request is denied until %s, want %s", back, got, want)
+		}
+	}
+}
+
+// Requests of many goroutines over a midnight that does not exist: each day admits exactly the rate, and no request is undecided.
+func TestNewDayUnderLoad(t *testing.T) {
+	limit := core.PerDay(1000).In("America/Sao_Paulo")
+	_, turn := limit.Calendar.Window(time.Date(2018, 11, 3, 12, 0, 0, 0, time.UTC))
+	if turn.Hour() != 1 {
+		t.Fatalf("the day starts at %v, want 01:00", turn)
+	}
+	var asked atomic.Int64 // each look at the clock is 10 µs later
+	now := func() time.Time {
+		return turn.Add(time.Duration(asked.Add(1))*10*time.Microsecond - 20*time.Millisecond)
+	}
+	l := core.Must(core.New([]core.Rule{plan(limit)}, core.WithStore(&core.MemoryStore{Now: now})))
+	var admitted [2]atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed && d.At.Before(turn) {
+					admitted[0].Add(1)
+				} else if d.Allowed {
+					admitted[1].Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if before, after := admitted[0].Load(), admitted[1].Load(); before != 1000 || after != 1000 {
+		t.Errorf("%d were admitted before the turn and %d after it, want 1000 each", before, after)
+	}
+}
+
+func TestUpgradeInMidMonthKeepsTheUsage(t *testing.T) {
+	month := core.PerMonth(100).In("Europe/Berlin").From(15)
+	l := core.Must(core.New([]core.Rule{plan(month)}))
+	allow(t, l, "k", 60, 60)
+	month.Rate = 1000
+	if got := left(t, l, "k", month).Remaining; got != 940 {
+		t.Errorf("%d remain of 1000 after 60 were used, want 940", got)
+	}
+	for why, other := range map[string]core.Limit{"another day": month.From(16), "another zone": month.In("Europe/Paris"), "another unit": core.PerYear(1000).In("Europe/Berlin")} {
+		if got := left(t, l, "k", other).Remaining; got != 1000 {
+			t.Errorf("%s: %d remain, want a new count of 1000", why, got)
 		}
 	}
 }

@@ -2,11 +2,116 @@ package core_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
+
+// allow takes n requests of a key and checks how many of them are admitted.
+func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
+	t.Helper()
+	admitted := 0
+	for range n {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
+			admitted++
+		}
+	}
+	if admitted != want {
+		t.Errorf("%d of %d requests of %s are admitted, want %d", admitted, n, key, want)
+	}
+}
+
+func left(t *testing.T, l *core.Limiter, key string, limits ...core.Limit) core.Result {
+	t.Helper()
+	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Results[0]
+}
+
+func plan(limits ...core.Limit) core.Rule {
+	return core.Rule{Name: "plan", Key: constKey, Limits: limits}
+}
+
+func grant(t *testing.T, l *core.Limiter, key string, n int) {
+	t.Helper()
+	if err := l.Grant(t.Context(), "plan", key, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGrantMistakes(t *testing.T) {
+	tiered := core.Rule{Name: "tiered", Key: constKey, Limits: []core.Limit{core.PerMonth(5)}, Tier: func(*http.Request) []core.Limit { return nil }}
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5)), tiered}))
+	tests := []struct {
+		rule, key string
+		n         int
+		limits    []core.Limit
+		kind      error
+		want      string
+	}{
+		{"plan", "k", 0, nil, core.ErrInvalid, "and not 0, got 0"},
+		{"plan", "k", 1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
+		{"plan", "k", -1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
+		{"plan", "", 1, nil, core.ErrNoKey, "grant of rule"},
+		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},
+		{"tiered", "k", 1, nil, core.ErrInvalid, "the rule has a Tier"},
+		{"plan", "k", 1, []core.Limit{{}}, core.ErrInvalid, "period must be"},
+	}
+	for _, tt := range tests {
+		wantError(t, l.Grant(t.Context(), tt.rule, tt.key, tt.n, tt.limits...), tt.kind, tt.want)
+	}
+	if err := l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)); err != nil {
+		t.Error(err)
+	}
+	for _, n := range []int{1_000_000_000, -1_000_000_000} {
+		if err := l.Grant(t.Context(), "plan", "k", n); err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func TestGrantFailsWithTheStore(t *testing.T) {
+	s := new(faulty)
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5))}, core.WithStore(s)))
+	s.fault = refuse
+	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "refused")
+	allow(t, l, "k", 6, 5) // of the fallback
+	s.fault = nil
+	if got := s.memory.Stats().Keys; got != 0 {
+		t.Errorf("the store has %d keys", got)
+	}
+}
+
+func TestHundredGrantsNeverAddUpToMore(t *testing.T) {
+	const grants, apart, kept = 100, 30 * time.Second, 60
+	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	l := core.Must(core.New([]core.Rule{plan(core.PerHour(10).Using(core.SlidingLog))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	for i := range 2 * grants {
+		now = now.Add(apart)
+		if i < grants {
+			grant(t, l, "k", 1)
+		}
+		d, err := l.UsageOf(t.Context(), "plan", "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := d.Results[0].Granted, min(i+1, grants) // of an hour, the first grants have not ended
+		if ended := i + 1 - int(time.Hour/apart); ended > 0 {
+			want = max(want-ended, 0)
+		}
+		if got > want || i < kept && got != want {
+			t.Errorf("%v after the first grant: %d are granted, want %d", now, got, want)
+		}
+	}
+}
 
 // Grants lists what was granted, and nothing that failed.
 func TestGrants(t *testing.T) {

@@ -3,183 +3,120 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-func (*settler) Reset(context.Context, []core.Pair) error { return nil }
+// A loser is a store that loses every Settle.
+type loser struct{ core.MemoryStore }
 
-func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
-	boom := errors.New("boom")
-	tests := []struct {
-		why     string
-		outcome core.Outcome
-		final   func(*http.Request, core.Outcome) int
-		want    string
-	}{
-		{"a request that went well", core.Outcome{Status: 200}, core.Failures, "login 1→0"},
-		{"an informational one", core.Outcome{Status: 101}, core.Failures, "login 1→0"},
-		{"a redirect", core.Outcome{Status: 399}, core.Failures, "login 1→0"},
-		{"a failed one", core.Outcome{Status: 400}, core.Failures, "login 1→1"},
-		{"a fault of the server", core.Outcome{Status: 503}, core.Failures, "login 1→1"},
-		{"a panic, whatever the status", core.Outcome{Status: 200, Err: boom}, core.Failures, "login 1→1"},
-		{"any other cost", core.Outcome{Bytes: 12_345}, func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }, "login 1→12345"},
-		{"the Cost of the adapter is not used", core.Outcome{Cost: 77}, costOf, "login 1→1"},
-		{"less than nothing", core.Outcome{}, func(*http.Request, core.Outcome) int { return -1 }, "login 1→1"},
-		{"a panic", core.Outcome{}, func(*http.Request, core.Outcome) int { panic("ouch") }, "login 1→1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			s := new(settler)
-			l := withStore(s, []core.Rule{final("login", 5, tt.final)})
-			serve(t, l, func(_ *http.Request, g *core.Guard) {
-				s.want(t)
-				if !g.Watches() || !s.taken[0].Hold {
-					t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
+func (s *loser) Settle(context.Context, []core.Settlement) error { return errors.New("lost") }
+
+func TestLostSettlementsDelayABanByAMinuteAtMost(t *testing.T) {
+	for _, onFailure := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			rule := core.Rule{Name: "login", Key: keyK, Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures, OnFailure: onFailure}
+			l := core.Must(core.New([]core.Rule{rule}, core.WithStore(new(loser))))
+			ran := 0
+			for begun := time.Now(); time.Since(begun) < 24*time.Minute; time.Sleep(18 * time.Second) {
+				g, err := l.Guard(context.Background(), get("/"), nil)
+				if err == nil && g.Admitted() {
+					ran++
+					g.Settle(core.Outcome{Status: 401})
 				}
-				g.Settle(tt.outcome)
-				g.Settle(core.Outcome{Status: 500})
-				if g.Watches() {
-					t.Error("it watches after the end")
-				}
-			})
-			s.want(t, tt.want)
+				g.End()
+			}
+			// A login settled in time would be the fifth after 72 seconds, and the next after an hour.
+			if ran != 5 {
+				t.Errorf("failure mode %d: %d failed logins ran, want 5", onFailure, ran)
+			}
+			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "k", Peek: true})
+			if err != nil || d.RetryAfter() < 37*time.Minute || d.RetryAfter() > 39*time.Minute {
+				t.Errorf("failure mode %d: %+v, %v, want the ban to last for 37 to 39 minutes more", onFailure, d, err)
+			}
 		})
 	}
 }
 
-func TestCostAfterGetsTheRequestThatWasPassedOn(t *testing.T) {
-	var seen *http.Request
-	l := withStore(new(settler), []core.Rule{final("r", 5, func(r *http.Request, _ core.Outcome) int { seen = r; return 0 })})
-	serve(t, l, func(r *http.Request, g *core.Guard) {
-		g.Settle(core.Outcome{})
-		if seen != r {
-			t.Error("CostAfter got another request than the handler")
+// Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.
+func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
+	testpass.Thorough(t)
+	synctest.Test(t, func(t *testing.T) {
+		m := core.MemoryStore{MaxKeys: 40}
+		held := one("held", core.MustParseLimits("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log, 9/s;ban=48h, 9 at once")...)
+		held[0].Hold, held[0].Cost = true, 9
+		if !admits(&m, held) {
+			t.Fatal("not held")
 		}
-	})
-}
-
-func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
-	s := new(settler)
-	l := withStore(s, []core.Rule{perHour("r", 5)})
-	serve(t, l, func(_ *http.Request, g *core.Guard) {
-		if g.Watches() || s.taken[0].Hold {
-			t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
+		for i := range 200_000 {
+			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
+			time.Sleep(100 * time.Millisecond)
 		}
-		g.Settle(core.Outcome{Status: 500})
-	})
-	s.want(t)
-}
-
-func TestHoldIsChargedIfTheAdapterDoesNotWatch(t *testing.T) {
-	s := new(settler)
-	serve(t, withStore(s, []core.Rule{final("login", 5, core.Failures)}), func(*http.Request, *core.Guard) {})
-	s.want(t, "login 1→1")
-}
-
-func TestLimiterMountedTwiceSettlesOnce(t *testing.T) {
-	s := new(settler)
-	l := withStore(s, []core.Rule{final("login", 5, core.Failures)})
-	serve(t, l, func(r *http.Request, g *core.Guard) {
-		inner, err := l.Guard(r.Context(), r, nil)
-		if err != nil || inner.Watches() {
-			t.Errorf("%v; the inner one watches: %v", err, inner.Watches())
+		held[0].Hold, held[0].Peek, held[0].Cost = false, true, 1
+		results, err := m.Take(context.Background(), held, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		inner.Settle(core.Outcome{Status: 500})
-		inner.End()
-		s.want(t)
-		g.Settle(core.Outcome{Status: 200})
-	})
-	s.want(t, "login 1→0")
-}
-
-// A middleware between both mounts gives the request another context.
-func TestEndOfTheInnerMountLeavesTheDecision(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
-	serve(t, l, func(r *http.Request, _ *core.Guard) {
-		r = r.WithContext(context.WithValue(r.Context(), word{}, 1))
-		inner, err := l.Guard(r.Context(), r, nil)
-		inner.End()
-		if d, ok := core.FromContext(r.Context()); err != nil || !ok || len(d.Results) != 1 {
-			t.Errorf("%v; the request carries %+v, %v", err, d, ok)
-		}
-	})
-}
-
-func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
-	for _, tt := range []struct {
-		why    string
-		limits []core.Limit
-		final  func(*http.Request, core.Outcome) int
-		want   int
-	}{
-		{"an estimate that fits", []core.Limit{core.PerHour(1000)}, costOf, 500},
-		{"an estimate above the capacity", []core.Limit{core.PerHour(100)}, costOf, 100},
-		{"above the smaller of two", []core.Limit{core.PerHour(300), core.PerMinute(40)}, costOf, 40},
-		{"nothing is admitted", []core.Limit{core.PerHour(0)}, costOf, 1},
-		{"without CostAfter it is no estimate", []core.Limit{core.PerHour(100)}, nil, 500},
-	} {
-		s := new(settler)
-		rule := core.Rule{Name: "r", Key: keyK, Limits: tt.limits, Cost: cost(500), CostAfter: tt.final}
-		l := withStore(s, []core.Rule{rule})
-		for name, take := range map[string]func(){
-			"Check": func() { l.Check(get("/")) },
-			"Peek":  func() { l.Peek(get("/")) },
-			"Take":  func() { l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 500, Hold: true}) },
-		} {
-			s.taken = nil
-			if take(); s.taken[0].Cost != tt.want {
-				t.Errorf("%s: %s asked for %d, want %d", tt.why, name, s.taken[0].Cost, tt.want)
-			}
-			if name == "Peek" && s.taken[0].Hold {
-				t.Error("a peek holds something")
+		for i, left := range []int{2, 0, 0, 0, 0, 9} {
+			if results[i].Remaining != left {
+				t.Errorf("%v: %d remain, want %d", results[i].Limit, results[i].Remaining, left)
 			}
 		}
-	}
-}
-
-func TestDeniedRequestsHoldNothing(t *testing.T) {
-	asked := false
-	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
-	l := core.Must(core.New([]core.Rule{rule}))
-	serve(t, l, func(_ *http.Request, g *core.Guard) {
-		if g.Admitted() || g.Watches() {
-			t.Errorf("admitted: %v; watches: %v", g.Admitted(), g.Watches())
-		}
-		g.Settle(core.Outcome{Status: 429})
 	})
-	if asked {
-		t.Error("CostAfter was asked about a denied request")
-	}
 }
 
-func TestCheckLeavesSettlingToTheCaller(t *testing.T) {
-	s := new(settler)
-	rule := final("r", 5, core.Failures)
-	rule.Match = func(*http.Request) bool { return true } // a callback, so that Check works on a copy of the request
-	l := withStore(s, []core.Rule{rule})
-	d, err := l.Check(get("/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.want(t)
-	if err := l.Settle(t.Context(), d, "r", 0); err != nil {
-		t.Fatal(err)
-	}
-	s.want(t, "r 1→0")
+// Charges for ended holds are forgotten like any other charge: the store has room again.
+func TestPairIsForgottenOnceItsHoldsHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m core.MemoryStore
+		for i := range 100 {
+			held := one(fmt.Sprint("held", i), core.MustParseLimits("9/m, 9/m;sliding-log")...)
+			held[0].Hold = true
+			admits(&m, held)
+		}
+		time.Sleep(time.Hour)
+		for i := range 10_000 {
+			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if stats := m.Stats(); stats.Held != 0 || stats.Keys > 2000 {
+			t.Errorf("%+v, want only keys of the last seconds", stats)
+		}
+	})
 }
 
-func TestRateOfZeroDeniesAnEstimate(t *testing.T) {
-	rule := final("r", 0, costOf)
-	rule.Cost = cost(10)
-	d, err := core.Must(core.New([]core.Rule{rule})).Peek(get("/"))
-	if err != nil || d.Allowed || d.Results[0].RetryAfter != core.Never {
-		t.Errorf("got %+v, %v; want Never", d, err)
+// A handler that outlives its hold, because nobody renews it, settles late.
+func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{perHour("r", 9)}))
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := l.Settle(t.Context(), d, "r", 1); err != nil {
+			t.Fatal(err)
+		}
+		r := httpGetPeek(t, l)
+		if r.Remaining != 8 {
+			t.Errorf("%+v, want 8 of 9 remaining", r)
+		}
+	})
+}
+
+func httpGetPeek(t *testing.T, l *core.Limiter) core.Result {
+	t.Helper()
+	d, err := l.Peek(get("/"))
+	if err != nil || len(d.Results) != 1 {
+		t.Fatal(d, err)
 	}
+	return d.Results[0]
 }
 
 func TestHealthReportsHeldClaims(t *testing.T) {
@@ -218,15 +155,164 @@ func TestHealthReportsHeldClaims(t *testing.T) {
 	})
 }
 
-func TestStoreOfALimiter(t *testing.T) {
-	store, rules := new(core.MemoryStore), []core.Rule{core.PerHour(1).By(keyK)}
-	if got := core.Must(core.New(rules, core.WithStore(store))).Store(); got != store {
-		t.Errorf("got %v, want the store that was given", got)
+func TestRequestDeniedByAtOnceChargesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory("100/m;fixed-window, 1 at once", nil)
+		a, _ := l.Guard(context.Background(), get("/"), nil)
+		if handle(l, 0, 200) {
+			t.Error("a second request ran beside the first")
+		}
+		a.End()
+		if !handle(l, 0, 200) {
+			t.Error("a request was denied after the first had ended")
+		}
+		d, err := l.Peek(get("/"))
+		if err != nil || d.Results[0].Remaining != 98 || !d.Allowed {
+			t.Errorf("got %+v, %v; want 2 of 100 used", d, err)
+		}
+	})
+}
+
+func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(settler)
+		l := withStore(s, []core.Rule{final("r", 5, core.Failures), perHour("plain", 5)})
+		serve(t, l, func(_ *http.Request, g *core.Guard) {
+			begun := time.Now()
+			time.Sleep(20*time.Second - 1)
+			s.want(t)
+			for i := range 3 {
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				if n := len(s.finals()); n != i+1 {
+					t.Fatalf("renewed %d times after %v", n, time.Since(begun))
+				}
+				time.Sleep(20*time.Second - 1)
+			}
+			g.Settle(core.Outcome{Status: 200})
+		})
+		renewed := s.settled[2].At // as the store set it
+		end := s.settled[3]
+		if end.Renew || !end.At.Equal(renewed) || end.Final != 0 {
+			t.Errorf("settled %+v, want the instant of the last renewal, %v", end, renewed)
+		}
+		time.Sleep(time.Hour)
+		s.want(t, "renew r", "renew r", "renew r", "r 1→0")
+	})
+}
+
+func TestEndWaitsForARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settler{takes: 10 * time.Millisecond}
+		l := withStore(s, []core.Rule{final("r", 5, core.Failures)})
+		serve(t, l, func(_ *http.Request, g *core.Guard) {
+			time.Sleep(20*time.Second + 5*time.Millisecond) // a renewal is under way
+			g.Settle(core.Outcome{Status: 200})
+		})
+		s.want(t, "renew r", "r 1→0")
+		if !s.settled[1].At.Equal(s.settled[0].At) {
+			t.Errorf("settled at %v, want the instant of the renewal, %v", s.settled[1].At, s.settled[0].At)
+		}
+		time.Sleep(time.Hour)
+		s.want(t, "renew r", "r 1→0")
+	})
+}
+
+func TestRenewalIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &settler{err: errRefused}
+		l := withStore(s, []core.Rule{final("r", 5, core.Failures)})
+		serve(t, l, func(_ *http.Request, g *core.Guard) {
+			begun := time.Now()
+			time.Sleep(21 * time.Second)
+			s.mu.Lock()
+			s.err = nil
+			s.mu.Unlock()
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			s.want(t, "renew r", "renew r")
+			if !s.settled[1].At.Equal(begun.Add(40 * time.Second)) {
+				t.Errorf("renewed at %v", s.settled[1].At)
+			}
+			g.Settle(core.Outcome{Status: 200})
+		})
+	})
+}
+
+func TestRenewWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(settler)
+		l := withStore(s, []core.Rule{final("r", 50, core.Failures)})
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		time.Sleep(time.Second)
+		s.err = errRefused
+		wantError(t, l.Renew(t.Context(), d), core.ErrUnavailable, "connection refused")
+		s.err = nil
+		if err := l.Settle(t.Context(), d, "", 0); err != nil || !s.settled[1].At.Equal(begun) {
+			t.Errorf("%v; settled at %v, want the instant of the hold, %v", err, s.settled[1].At, begun)
+		}
+	})
+}
+
+func TestJobsHoldRenewAndSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, seen := new(settler), new(recorder)
+		l := withStore(s, []core.Rule{final("r", 50, core.Failures), perHour("plain", 50)}, core.WithObserver(seen.observe))
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // nothing renews it by itself
+		s.want(t)
+		if err := l.Renew(t.Context(), d); err != nil || !s.settled[0].At.Equal(time.Now()) {
+			t.Fatalf("%v; renewed %+v", err, s.settled)
+		}
+		if err := errors.Join(l.Settle(t.Context(), d, "r", 9), l.Settle(t.Context(), d, "r", 1), l.Renew(t.Context(), d)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Settle(t.Context(), d, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, "renew r", "r 7→9", "charged plain 3→0")
+		if !s.settled[1].At.Equal(time.Now()) {
+			t.Errorf("settled at %v, want the instant of the renewal", s.settled[1].At)
+		}
+		if len(seen.seen) != 2 || seen.seen[1].Outcome == nil || seen.seen[1].Outcome.Cost != 7 || seen.seen[1].Charged != 9 || seen.seen[1].Request != nil {
+			t.Errorf("observers saw %+v, want the decision and the settlement of what was held", seen.seen)
+		}
+	})
+}
+
+func TestSettlementOfACostOfZeroIsOneOfOne(t *testing.T) {
+	seen := new(recorder)
+	l := withStore(new(settler), []core.Rule{perHour("r", 50)}, core.WithObserver(seen.observe))
+	d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+	if err == nil {
+		err = l.Settle(t.Context(), d, "r", 2)
 	}
-	if _, ok := core.Must(core.New(rules)).Store().(*core.MemoryStore); !ok {
-		t.Error("a limiter without WithStore has no MemoryStore")
+	if err != nil || len(seen.seen) != 2 || seen.seen[1].Outcome.Cost != 1 {
+		t.Errorf("%v; observers saw %+v, want that 1 was held", err, seen.seen)
 	}
-	if got := new(core.Limiter).Store(); got != nil {
-		t.Errorf("got %v of a limiter that New has not made", got)
+}
+
+func TestRenewOfWhatHoldsNothingCallsNoStore(t *testing.T) {
+	s := new(faulty)
+	l := withStore(s, []core.Rule{perHour("plain", 50), perHour("other", 50), final("r", 50, core.Failures)})
+	one, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"})
+	two, twoErr := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, core.Claim{Rule: "other", Key: "k"})
+	held, heldErr := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+	if err := errors.Join(err, twoErr, heldErr, l.Settle(t.Context(), held, "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	before := s.calls.Load()
+	if err := errors.Join(l.Renew(t.Context(), one), l.Renew(t.Context(), two), l.Renew(t.Context(), held)); err != nil {
+		t.Error(err)
+	}
+	if n := s.calls.Load() - before; n != 0 {
+		t.Errorf("%d calls of the store", n)
 	}
 }

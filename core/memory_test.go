@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -153,4 +155,80 @@ func TestSettlementThatChangesNothingDoesNotRace(t *testing.T) {
 		}
 	})
 	wg.Wait()
+}
+
+// longest bounds a timeline, so that the clock of the bubble, in nanoseconds, does not run out.
+const longest = 250 * 365 * 24 * time.Hour
+
+// newReplaySubject returns a store whose clock the test sets.
+func newReplaySubject() oracle.Subject {
+	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+	return oracle.Subject{
+		Store: &core.MemoryStore{Now: func() time.Time { return now }}, Now: func() time.Time { return now },
+		Advance: func(d time.Duration) { now = now.Add(d) },
+	}
+}
+
+func TestRandomTimelines(t *testing.T) {
+	testpass.Thorough(t)
+	oracle.CompareRandom(t, newReplaySubject, oracle.Options{Back: true}, testpass.Rounds(1500))
+}
+
+func TestRareTimelines(t *testing.T) {
+	testpass.Thorough(t)
+	oracle.CompareRare(t, newReplaySubject)
+}
+
+// A store without Now reads the monotonic clock.
+func TestRandomTimelinesOnTheMonotonicClock(t *testing.T) {
+	testpass.Thorough(t)
+	for seed := range uint64(testpass.Rounds(300)) {
+		synctest.Test(t, func(t *testing.T) {
+			end := time.Now().Add(longest)
+			oracle.Compare(t, func() oracle.Subject {
+				return oracle.Subject{Store: new(core.MemoryStore), Now: time.Now, Advance: func(d time.Duration) {
+					if d < time.Until(end) {
+						time.Sleep(d)
+					}
+				}}
+			}, oracle.Random(seed, oracle.Options{}))
+		})
+	}
+}
+
+// A bubble panics at its end if a goroutine is left in it.
+func TestLimiterInMemoryStartsNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := []core.Rule{
+			core.PerHour(100).By(keyK),
+			{Name: "held", Key: keyK, Limits: core.MustParseLimits("9/m, 2 at once"), CostAfter: core.Failures},
+			{Name: "waiting", Key: keyK, Limits: []core.Limit{core.PerSecond(1)}, MaxWait: time.Minute},
+		}
+		l := core.Must(core.New(rules, core.WithObserver(func(context.Context, *core.Observation) {})))
+		for range 3 {
+			serve(t, l, func(_ *http.Request, g *core.Guard) {
+				time.Sleep(time.Minute) // the hold is renewed meanwhile
+				g.Settle(core.Outcome{Status: 401})
+			})
+		}
+		if err := l.SetRules(rules[:1]); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Reset(t.Context(), "default", "k"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestMaxKeysIsAMillionByDefault(t *testing.T) {
+	testpass.Sequential(t)
+	testpass.Thorough(t)
+	m := new(core.MemoryStore)
+	flood(m, 1_000_000)
+	if s := m.Stats(); s.Keys != 1_000_000 || s.Shared != 0 {
+		t.Errorf("a million keys: got %+v, want each with a state of its own", s)
+	}
+	if admits(m, one("another", core.PerHour(1))); m.Stats().Shared == 0 {
+		t.Errorf("a million keys and one: got %+v, want one that shares", m.Stats())
+	}
 }

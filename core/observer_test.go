@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,5 +200,33 @@ func TestObservationAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, decide); n > 1 {
 			t.Errorf("%s: %v allocations, want 1 as without an observer", name, n)
 		}
+	}
+}
+
+// A recorder keeps copies of observations.
+type recorder struct{ seen []core.Observation }
+
+func (t *recorder) observe(_ context.Context, o *core.Observation) {
+	seen := *o
+	seen.Claims = slices.Clone(o.Claims)
+	t.seen = append(t.seen, seen)
+}
+
+func TestObservers(t *testing.T) {
+	first, second := new(recorder), new(recorder)
+	var heard any
+	listen := func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }
+	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)},
+		core.WithObserver(first.observe), core.WithObserver(second.observe), core.WithObserver(listen)))
+	for range 2 {
+		l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
+	}
+	for _, o := range []*recorder{first, second} {
+		if len(o.seen) != 2 || !o.seen[0].Allowed || o.seen[1].Allowed || len(o.seen[1].Results) != 1 {
+			t.Errorf("got %+v, want each decision once, denied ones too", o.seen)
+		}
+	}
+	if heard != "hello" {
+		t.Errorf("got value %v from the context, want the request's", heard)
 	}
 }

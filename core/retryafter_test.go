@@ -176,3 +176,36 @@ func TestDecisionIgnoresAClockThatIsAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestJoinCountsFromTheLimitThatTakesLongest has an inner limiter deny what two limiters further out have charged. Each
+// has a store with a clock of its own, and the time to wait counts from the clock of the limit that takes longest to
+// admit the request again.
+func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
+	begun := time.Unix(1_767_268_800, 0)
+	after := func(passed time.Duration, limit core.Limit) *core.Limiter {
+		store := &core.MemoryStore{Now: func() time.Time { return begun.Add(passed) }}
+		return core.Must(core.New([]core.Rule{limit.By(keyK)}, core.WithStore(store)))
+	}
+	for _, row := range []struct {
+		outer  [2]core.Limit
+		step   time.Duration // between the clocks of the two
+		at     time.Duration
+		repeat time.Duration
+	}{
+		{[2]core.Limit{core.Every(1, 3*time.Hour), core.Every(1, 2*time.Hour)}, time.Second, time.Second, 3 * time.Hour},
+		{[2]core.Limit{core.Every(1, 2*time.Hour), core.Every(1, 3*time.Hour)}, time.Second, 2 * time.Second, 3 * time.Hour},
+		{[2]core.Limit{core.PerSecond(1), core.PerSecond(1)}, time.Second, 3 * time.Second, time.Hour},
+		{[2]core.Limit{core.PerHour(9), core.PerHour(9)}, 5 * time.Hour, 3 * time.Second, time.Hour}, // no wait: their clocks do not count
+	} {
+		inner := after(3*time.Second, core.PerHour(1))
+		inner.Check(get("/"))
+		r := get("/")
+		for i, limit := range row.outer {
+			r, _, _ = guard(after(time.Duration(i+1)*row.step, limit), r)
+		}
+		_, d, err := guard(inner, r)
+		if err != nil || d.Allowed || !d.At.Equal(begun.Add(row.at)) || d.RetryAfter() != row.repeat {
+			t.Errorf("behind %v: waits %v from %v on, %v; want %v from %v", row.outer, d.RetryAfter(), d.At.Sub(begun), err, row.repeat, row.at)
+		}
+	}
+}

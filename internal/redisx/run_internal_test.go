@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
@@ -77,5 +83,119 @@ func TestAllKeysOfABatchExpire(t *testing.T) {
 				t.Errorf("%s: %s does not expire", limits, key)
 			}
 		}
+	}
+}
+
+func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	s := New(client, Options{Prefix: "p"})
+	of := func(limits string) *job {
+		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
+	}
+	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
+		for range 10 {
+			if err := s.decider.server.run(ctx, []*job{of(limits)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Only the log needs ZREMRANGEBYSCORE.
+	s.Shift(2 * time.Hour)
+	if err := client.Do(ctx, "acl", "setuser", "default", "-zremrangebyscore").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
+	bad := of("100/m;sliding-log")
+	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
+	if err := s.decider.server.run(ctx, jobs); err != nil {
+		t.Fatal(err)
+	}
+	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
+		t.Errorf("the bad job is job %d of %d, want jobs before and after it", n, len(jobs))
+	}
+	for _, p := range jobs {
+		switch err := p.read(); {
+		case p == bad && err == nil:
+			t.Errorf("a request that the server refuses gets %+v", p.usages)
+		case p != bad && (err != nil || p.usages[0].Remaining != 4):
+			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+		}
+	}
+	if err := s.decider.server.run(ctx, []*job{bad}); err == nil || !regexp.MustCompile("can't run this command|no permissions to run").MatchString(err.Error()) {
+		t.Errorf("sent alone, it gets %v, want the server's error", err)
+	}
+}
+
+func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartCluster(t).Client(t)
+	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
+	var jobs []*job
+	for i := range 8 {
+		jobs = append(jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
+	}
+	queues := s.decider.queues
+	r := &run{queue: new(queue), jobs: jobs, lead: jobs[0]}
+	queues.lead(context.Background(), r)
+	for _, p := range jobs {
+		if err := errors.Join(p.failure, p.read()); err != nil || p.usages[0].Remaining != 4 {
+			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+		}
+	}
+	if how := routing(queues.routing.Load()); how != bySlot {
+		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
+	}
+}
+
+// The caller that leads a run may give up: the others still get their replies.
+func TestRunOutlivesTheContextOfItsLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s, _ := slowStore(t)
+		limits := core.MustParseLimits("5/m")
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 2 * fewRuns {
+			callers.Go(func() {
+				own := ctx
+				if i%2 == 0 {
+					own = t.Context()
+				}
+				_, err := s.Take(own, []core.Claim{{Key: "k", Limits: limits}}, nil)
+				if err != nil && (i%2 == 0 || !errors.Is(err, context.Canceled)) {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		cancel()
+		callers.Wait()
+		if synctest.Wait(); !s.isIdle() {
+			t.Errorf("calls are left after %d takes", c.takes.Load())
+		}
+	})
+}
+
+// A client that uses the deadline of a context ends a call once no caller waits for it, and leaves no goroutine.
+func TestRunEndsAtItsLastDeadline(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Hour})
+	t.Cleanup(func() { client.Close() })
+	s := New(client, Options{Prefix: "p"})
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	if _, err := s.Take(context.Background(), claims, nil); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Fault.Store(redistest.SwallowReplies)
+	for _, alone := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		if alone {
+			ctx = deadline.Context{Context: ctx}
+		}
+		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, breaker.ErrTooMany) {
+			t.Errorf("deadline alone %v: %v, want that no reply arrived in time", alone, err)
+		}
+		redistest.Wait(t, "the call to end", s.isIdle)
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/spillgate/spillgate/internal/algorithm"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -85,5 +84,23 @@ func (a *arithmetic) check(t *testing.T, x, y, z int64) {
 	}
 	if got, want := a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false); got != want {
 		t.Errorf("%d/%d rounded down: %d, want %d", x, z, got, want)
+	}
+}
+
+// The scripts pack words themselves on servers without the library struct.
+func TestWordsAreTheSameWithoutStruct(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	source := read("number", "word") + `
+		local own, form, numbers = wordsWithoutStruct(), formats[5], {0, 1, 255, 1800000000000000, maxExact}
+		local text = own.pack(form, unpack(numbers))
+		local back = {own.unpack(form, 'x' .. text, 2)}
+		for i, n in ipairs(numbers) do
+			if back[i] ~= n then
+				return 'word ' .. i .. ' reads ' .. format('%d', back[i])
+			end
+		end
+		return text == struct.pack('<I8I8I8I8I8', unpack(numbers)) and 'alike' or 'not alike'`
+	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
+		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -1,0 +1,394 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
+)
+
+func (*settler) Reset(context.Context, []core.Pair) error { return nil }
+
+func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
+	boom := errors.New("boom")
+	tests := []struct {
+		why     string
+		outcome core.Outcome
+		final   func(*http.Request, core.Outcome) int
+		want    string
+	}{
+		{"a request that went well", core.Outcome{Status: 200}, core.Failures, "login 1→0"},
+		{"an informational one", core.Outcome{Status: 101}, core.Failures, "login 1→0"},
+		{"a redirect", core.Outcome{Status: 399}, core.Failures, "login 1→0"},
+		{"a failed one", core.Outcome{Status: 400}, core.Failures, "login 1→1"},
+		{"a fault of the server", core.Outcome{Status: 503}, core.Failures, "login 1→1"},
+		{"a panic, whatever the status", core.Outcome{Status: 200, Err: boom}, core.Failures, "login 1→1"},
+		{"any other cost", core.Outcome{Bytes: 12_345}, func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }, "login 1→12345"},
+		{"the Cost of the adapter is not used", core.Outcome{Cost: 77}, costOf, "login 1→1"},
+		{"less than nothing", core.Outcome{}, func(*http.Request, core.Outcome) int { return -1 }, "login 1→1"},
+		{"a panic", core.Outcome{}, func(*http.Request, core.Outcome) int { panic("ouch") }, "login 1→1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			s := new(settler)
+			l := withStore(s, []core.Rule{final("login", 5, tt.final)})
+			serve(t, l, func(_ *http.Request, g *core.Guard) {
+				s.want(t)
+				if !g.Watches() || !s.taken[0].Hold {
+					t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
+				}
+				g.Settle(tt.outcome)
+				g.Settle(core.Outcome{Status: 500})
+				if g.Watches() {
+					t.Error("it watches after the end")
+				}
+			})
+			s.want(t, tt.want)
+		})
+	}
+}
+
+func TestCostAfterGetsTheRequestThatWasPassedOn(t *testing.T) {
+	var seen *http.Request
+	l := withStore(new(settler), []core.Rule{final("r", 5, func(r *http.Request, _ core.Outcome) int { seen = r; return 0 })})
+	serve(t, l, func(r *http.Request, g *core.Guard) {
+		g.Settle(core.Outcome{})
+		if seen != r {
+			t.Error("CostAfter got another request than the handler")
+		}
+	})
+}
+
+func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
+	s := new(settler)
+	l := withStore(s, []core.Rule{perHour("r", 5)})
+	serve(t, l, func(_ *http.Request, g *core.Guard) {
+		if g.Watches() || s.taken[0].Hold {
+			t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
+		}
+		g.Settle(core.Outcome{Status: 500})
+	})
+	s.want(t)
+}
+
+func TestHoldIsChargedIfTheAdapterDoesNotWatch(t *testing.T) {
+	s := new(settler)
+	serve(t, withStore(s, []core.Rule{final("login", 5, core.Failures)}), func(*http.Request, *core.Guard) {})
+	s.want(t, "login 1→1")
+}
+
+func TestLimiterMountedTwiceSettlesOnce(t *testing.T) {
+	s := new(settler)
+	l := withStore(s, []core.Rule{final("login", 5, core.Failures)})
+	serve(t, l, func(r *http.Request, g *core.Guard) {
+		inner, err := l.Guard(r.Context(), r, nil)
+		if err != nil || inner.Watches() {
+			t.Errorf("%v; the inner one watches: %v", err, inner.Watches())
+		}
+		inner.Settle(core.Outcome{Status: 500})
+		inner.End()
+		s.want(t)
+		g.Settle(core.Outcome{Status: 200})
+	})
+	s.want(t, "login 1→0")
+}
+
+// A middleware between both mounts gives the request another context.
+func TestEndOfTheInnerMountLeavesTheDecision(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
+	serve(t, l, func(r *http.Request, _ *core.Guard) {
+		r = r.WithContext(context.WithValue(r.Context(), word{}, 1))
+		inner, err := l.Guard(r.Context(), r, nil)
+		inner.End()
+		if d, ok := core.FromContext(r.Context()); err != nil || !ok || len(d.Results) != 1 {
+			t.Errorf("%v; the request carries %+v, %v", err, d, ok)
+		}
+	})
+}
+
+func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
+	for _, tt := range []struct {
+		why    string
+		limits []core.Limit
+		final  func(*http.Request, core.Outcome) int
+		want   int
+	}{
+		{"an estimate that fits", []core.Limit{core.PerHour(1000)}, costOf, 500},
+		{"an estimate above the capacity", []core.Limit{core.PerHour(100)}, costOf, 100},
+		{"above the smaller of two", []core.Limit{core.PerHour(300), core.PerMinute(40)}, costOf, 40},
+		{"nothing is admitted", []core.Limit{core.PerHour(0)}, costOf, 1},
+		{"without CostAfter it is no estimate", []core.Limit{core.PerHour(100)}, nil, 500},
+	} {
+		s := new(settler)
+		rule := core.Rule{Name: "r", Key: keyK, Limits: tt.limits, Cost: cost(500), CostAfter: tt.final}
+		l := withStore(s, []core.Rule{rule})
+		for name, take := range map[string]func(){
+			"Check": func() { l.Check(get("/")) },
+			"Peek":  func() { l.Peek(get("/")) },
+			"Take":  func() { l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 500, Hold: true}) },
+		} {
+			s.taken = nil
+			if take(); s.taken[0].Cost != tt.want {
+				t.Errorf("%s: %s asked for %d, want %d", tt.why, name, s.taken[0].Cost, tt.want)
+			}
+			if name == "Peek" && s.taken[0].Hold {
+				t.Error("a peek holds something")
+			}
+		}
+	}
+}
+
+func TestDeniedRequestsHoldNothing(t *testing.T) {
+	asked := false
+	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
+	l := core.Must(core.New([]core.Rule{rule}))
+	serve(t, l, func(_ *http.Request, g *core.Guard) {
+		if g.Admitted() || g.Watches() {
+			t.Errorf("admitted: %v; watches: %v", g.Admitted(), g.Watches())
+		}
+		g.Settle(core.Outcome{Status: 429})
+	})
+	if asked {
+		t.Error("CostAfter was asked about a denied request")
+	}
+}
+
+func TestCheckLeavesSettlingToTheCaller(t *testing.T) {
+	s := new(settler)
+	rule := final("r", 5, core.Failures)
+	rule.Match = func(*http.Request) bool { return true } // a callback, so that Check works on a copy of the request
+	l := withStore(s, []core.Rule{rule})
+	d, err := l.Check(get("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.want(t)
+	if err := l.Settle(t.Context(), d, "r", 0); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, "r 1→0")
+}
+
+func TestRateOfZeroDeniesAnEstimate(t *testing.T) {
+	rule := final("r", 0, costOf)
+	rule.Cost = cost(10)
+	d, err := core.Must(core.New([]core.Rule{rule})).Peek(get("/"))
+	if err != nil || d.Allowed || d.Results[0].RetryAfter != core.Never {
+		t.Errorf("got %+v, %v; want Never", d, err)
+	}
+}
+
+func TestStoreOfALimiter(t *testing.T) {
+	store, rules := new(core.MemoryStore), []core.Rule{core.PerHour(1).By(keyK)}
+	if got := core.Must(core.New(rules, core.WithStore(store))).Store(); got != store {
+		t.Errorf("got %v, want the store that was given", got)
+	}
+	if _, ok := core.Must(core.New(rules)).Store().(*core.MemoryStore); !ok {
+		t.Error("a limiter without WithStore has no MemoryStore")
+	}
+	if got := new(core.Limiter).Store(); got != nil {
+		t.Errorf("got %v of a limiter that New has not made", got)
+	}
+}
+
+func TestObserversOfSettlements(t *testing.T) {
+	s, seen := new(settler), new(recorder)
+	two := []core.Rule{final("a", 50, func(*http.Request, core.Outcome) int { return 3 }), final("b", 50, func(*http.Request, core.Outcome) int { return -4 })}
+	two[1].Cost = cost(5)
+	l := withStore(s, append(two, perHour("plain", 9)), core.WithObserver(seen.observe))
+	var request *http.Request
+	serve(t, l, func(r *http.Request, g *core.Guard) {
+		request = r
+		g.Settle(core.Outcome{Status: 201, Bytes: 10})
+	})
+	s.want(t, "a 1→3", "b 5→5")
+	if len(seen.seen) != 2 || seen.seen[0].Outcome != nil {
+		t.Fatalf("observers saw %+v, want the decision, then the settlement", seen.seen)
+	}
+	o := seen.seen[1]
+	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Charged != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
+		t.Errorf("got %+v with outcome %+v", o, o.Outcome)
+	}
+	wantError(t, o.Err, core.ErrInvalid, `spillgate: cost after rule "b": cost must not be negative, got -4`)
+	if len(o.Claims) != 2 || o.Claims[0].Cost != 1 || o.Claims[1].Cost != 5 || !o.Claims[0].Hold {
+		t.Errorf("got claims %+v, want what was held", o.Claims)
+	}
+}
+
+func TestFailingCostAfterIsLogged(t *testing.T) {
+	log := keepJournal(t)
+	l := withStore(new(settler), []core.Rule{final("login", 5, func(*http.Request, core.Outcome) int { panic("ouch") })})
+	for range 3 {
+		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })
+	}
+	wantLines(t, log.String(), `rule=login err="spillgate: cost after rule \"login\": a callback panicked: ouch" stack=`)
+}
+
+// When the store is cut off between Take and Settle, the fallback is charged for rules that fail local.
+func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
+	for m, want := range map[core.FailureMode][]string{
+		core.FailLocal: {"login 2→2"}, core.FailOpen: nil, core.FailClosed: nil,
+	} {
+		s, fallback, seen := &settler{err: errRefused}, new(settler), new(recorder)
+		rule := final("login", 5, core.Failures)
+		rule.OnFailure, rule.Cost = m, cost(2)
+		l := withStore(s, []core.Rule{rule}, core.WithFallback(fallback), core.WithObserver(seen.observe))
+		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 401}) })
+		s.want(t, "login 2→2")
+		fallback.want(t, want...)
+		for _, c := range fallback.settled {
+			if !c.At.IsZero() || !c.Held {
+				t.Errorf("the fallback is to release nothing: %+v", c)
+			}
+		}
+		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Charged != 2 {
+			t.Errorf("mode %v: observers saw %+v, want the failure", m, o)
+		}
+	}
+}
+
+func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
+	s, fallback := &settler{err: errRefused}, new(faulty)
+	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
+	s.want(t, "login 1→0")
+	if n := fallback.calls.Load(); n != 0 {
+		t.Errorf("%d calls of the fallback", n)
+	}
+}
+
+func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {
+	s, seen := new(settler), new(recorder)
+	l := withStore(s, []core.Rule{{Name: "uploads", Key: keyK, Limits: []core.Limit{core.AtOnce(2)}}}, core.WithObserver(seen.observe))
+	serve(t, l, func(*http.Request, *core.Guard) {})
+	s.want(t, "uploads 1→1")
+	if o := seen.seen[1]; o.Err != nil || o.Charged != 1 {
+		t.Errorf("got %+v, %v", o, o.Err)
+	}
+}
+
+func TestFallbackThatFailsIsAskedOnce(t *testing.T) {
+	fallback := &settler{err: errRefused}
+	l := withStore(&faulty{fault: refuse}, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 401}) })
+	fallback.want(t, "login 1→1")
+}
+
+func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
+	s, fallback := &faulty{fault: refuse}, new(settler)
+	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	serve(t, l, func(_ *http.Request, g *core.Guard) {
+		s.fault = nil // the store is back
+		g.Settle(core.Outcome{Status: 401})
+	})
+	fallback.want(t, "login 1→1")
+	if n := s.calls.Load(); n != 1 {
+		t.Errorf("%d calls of the store, want only the call of Take", n)
+	}
+}
+
+// handle has l guard a request that takes a while and ends with a status. It reports whether the handler ran.
+func handle(l *core.Limiter, takes time.Duration, status int) bool {
+	g, err := l.Guard(context.Background(), get("/"), nil)
+	if err != nil {
+		return false
+	}
+	defer g.End()
+	if !g.Admitted() {
+		return false
+	}
+	time.Sleep(takes)
+	g.Settle(core.Outcome{Status: status})
+	return true
+}
+
+// parallel has n requests handled at the same time and returns how many handlers ran.
+func parallel(l *core.Limiter, n int, takes time.Duration, status int) int {
+	var ran atomic.Int64
+	var requests sync.WaitGroup
+	for range n {
+		requests.Go(func() {
+			if handle(l, takes, status) {
+				ran.Add(1)
+			}
+		})
+	}
+	requests.Wait()
+	return int(ran.Load())
+}
+
+// inMemory returns a limiter with one rule.
+func inMemory(limits string, f func(*http.Request, core.Outcome) int) *core.Limiter {
+	return core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits(limits), CostAfter: f}}))
+}
+
+func TestParallelFailuresRunAsManyHandlersAsTheLimit(t *testing.T) {
+	for _, limit := range []string{"5/15m", "5/15m;fixed-window", "5/15m;sliding-window", "5/15m;sliding-log"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := inMemory(limit, core.Failures)
+			if ran := parallel(l, 1000, 100*time.Millisecond, 401); ran != 5 {
+				t.Errorf("%s: %d handlers ran, want 5", limit, ran)
+			}
+			time.Sleep(time.Minute)
+			if handle(l, 0, 401) {
+				t.Errorf("%s: a sixth handler ran", limit)
+			}
+		})
+	}
+}
+
+// Twenty logins overlap at any time, for an hour: none fails, so none is denied.
+func TestOverlappingSuccessesAreFree(t *testing.T) {
+	testpass.Thorough(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory("20/15m", core.Failures)
+		var denied atomic.Int64
+		var requests sync.WaitGroup
+		for range 72_000 {
+			requests.Go(func() {
+				if !handle(l, 950*time.Millisecond, 200) {
+					denied.Add(1)
+				}
+			})
+			time.Sleep(50 * time.Millisecond)
+		}
+		requests.Wait()
+		if n := denied.Load(); n > 0 {
+			t.Errorf("%d of 72,000 were denied", n)
+		}
+	})
+}
+
+func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
+	for _, tt := range []struct {
+		estimate, ran, remaining int
+		wait                     time.Duration // for one more
+	}{
+		{1, 5, 0, 5*time.Minute + 38400*time.Millisecond},
+		{1024, 1, 42, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			finals := make(chan int, 5)
+			for _, n := range []int{58, 80, 175, 175, 175} {
+				finals <- n
+			}
+			rule := core.Rule{Name: "tokens", Key: keyK, Limits: []core.Limit{core.PerMinute(100)}, Cost: cost(tt.estimate),
+				CostAfter: func(*http.Request, core.Outcome) int { return <-finals }}
+			l := core.Must(core.New([]core.Rule{rule}))
+			if ran := parallel(l, 5, time.Second, 200); ran != tt.ran {
+				t.Errorf("estimate %d: %d ran, want %d", tt.estimate, ran, tt.ran)
+			}
+			d, err := l.Take(t.Context(), core.Claim{Rule: "tokens", Key: "k", Peek: true})
+			if err != nil || d.Results[0].Remaining != tt.remaining || d.RetryAfter() != tt.wait {
+				t.Errorf("estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
+			}
+		})
+	}
+}

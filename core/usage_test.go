@@ -1,0 +1,206 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestUsage(t *testing.T) {
+	var observed int
+	header := func(name string) core.KeyFunc {
+		return func(r *http.Request) (string, error) {
+			switch v := r.Header.Get(name); v {
+			case "":
+				return "", core.ErrNoKey
+			case "bad":
+				return "", core.ErrBadKey
+			default:
+				return v, nil
+			}
+		}
+	}
+	never := func(*http.Request) bool { return false }
+	rules := []core.Rule{
+		{Name: "routes", Key: func(r *http.Request) (string, error) { return core.RoutePattern(r), nil }, Limits: []core.Limit{core.PerDay(50)}},
+		{Name: "plan", Key: header("User"), Limits: []core.Limit{core.PerMonth(100), core.PerMinute(10)}, Routes: []string{"POST /orders"}},
+		{Name: "team", Key: header("Team"), Limits: []core.Limit{core.PerHour(5)}},
+		{Name: "export", Key: header("User"), Limits: []core.Limit{core.PerDay(50)}, Match: never, Cost: func(*http.Request) int { return 20 }},
+		{Name: "jobs", Limits: []core.Limit{core.PerDay(50)}},
+	}
+	l := core.Must(core.New(rules, core.WithObserver(func(_ context.Context, _ *core.Observation) { observed++ })))
+	r := httptest.NewRequest("GET", "/usage", nil)
+	r.Header.Set("User", "ann")
+	for range 1000 {
+		d, err := l.Usage(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Results) != 3 || d.Results[0].Remaining != 100 || d.Results[1].Remaining != 10 || d.Results[2].Rule != "export" || d.Results[2].Remaining != 50 {
+			t.Fatalf("got %+v, want all of plan and export", d.Results)
+		}
+	}
+	if observed > 0 {
+		t.Errorf("observers were called %d times", observed)
+	}
+	if d, err := l.Usage(httptest.NewRequest("GET", "/usage", nil)); err != nil || len(d.Results) > 0 {
+		t.Errorf("without any key: got %+v, %v", d, err)
+	}
+	r.Header.Set("Team", "bad")
+	if _, err := l.Usage(r); !errors.Is(err, core.ErrBadKey) {
+		t.Errorf("with a bad key: got %v", err)
+	}
+}
+
+// TestUsageOfManyRules checks that a call of the store gets at most 64 claims.
+func TestUsageOfManyRules(t *testing.T) {
+	var rules []core.Rule
+	for i := range 130 {
+		rules = append(rules, core.Rule{Name: fmt.Sprint("rule-", i), Key: constKey, Routes: []string{fmt.Sprintf("/%d", i)}, Limits: []core.Limit{core.PerDay(i + 1)}})
+	}
+	store := new(countedTakes)
+	d, err := core.Must(core.New(rules, core.WithStore(store))).Usage(get("/"))
+	if err != nil || len(d.Results) != 130 || !slices.Equal(store.sizes, []int{64, 64, 2}) {
+		t.Fatalf("%d results by takes of %v claims, %v", len(d.Results), store.sizes, err)
+	}
+	for i, r := range d.Results {
+		if r.Rule != fmt.Sprint("rule-", i) || r.Remaining != i+1 {
+			t.Errorf("result %d: %+v", i, r)
+		}
+	}
+}
+
+// A countedTakes records how many claims each Take has.
+type countedTakes struct {
+	core.MemoryStore
+	sizes []int
+}
+
+func (s *countedTakes) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	s.sizes = append(s.sizes, len(claims))
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
+func TestUsageOf(t *testing.T) {
+	observed := 0
+	rules := []core.Rule{
+		{Name: "plan", Limits: []core.Limit{core.PerMonth(100), core.PerMinute(10)}, Override: func(key string) []core.Limit {
+			if key == "partner" {
+				return []core.Limit{core.PerMonth(5000)}
+			}
+			return nil
+		}},
+		{Name: "tier", Tier: func(*http.Request) []core.Limit { return nil }, Limits: []core.Limit{core.PerDay(7)}},
+		{Name: "uploads", Limits: []core.Limit{core.AtOnce(2)}},
+	}
+	l := core.Must(core.New(rules, core.WithObserver(func(context.Context, *core.Observation) { observed++ })))
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "ann", Cost: 3}, core.Claim{Rule: "uploads", Key: "ann", Hold: true}); err != nil {
+		t.Fatal(err)
+	}
+	observed = 0
+	for range 3 {
+		for _, tt := range []struct {
+			rule, key string
+			limits    []core.Limit
+			want      []int
+		}{
+			{"plan", "ann", nil, []int{97, 7}},
+			{"plan", "ann", []core.Limit{core.PerMonth(200)}, []int{197}},
+			{"plan", "partner", nil, []int{5000}},
+			{"tier", "ann", []core.Limit{core.PerDay(9)}, []int{9}},
+			{"uploads", "ann", nil, []int{1}},
+		} {
+			d, err := l.UsageOf(t.Context(), tt.rule, tt.key, tt.limits...)
+			var left []int
+			for _, r := range d.Results {
+				left = append(left, r.Remaining)
+			}
+			if err != nil || !d.Allowed || !slices.Equal(left, tt.want) {
+				t.Errorf("%s of %s: %v left, %v, want %v", tt.rule, tt.key, left, err, tt.want)
+			}
+		}
+	}
+	if observed > 0 {
+		t.Errorf("observers were called %d times", observed)
+	}
+	for _, tt := range []struct {
+		rule, key string
+		limits    []core.Limit
+		kind      error
+		want      string
+	}{
+		{"plans", "ann", nil, core.ErrInvalid, `usage: there is no rule "plans"`},
+		{"plan", "", nil, core.ErrNoKey, `usage of rule "plan"`},
+		{"tier", "ann", nil, core.ErrInvalid, `usage of rule "tier": the rule has a Tier`},
+		{"plan", "ann", []core.Limit{core.PerDay(-1)}, core.ErrInvalid, `usage of rule "plan"`},
+	} {
+		_, err := l.UsageOf(t.Context(), tt.rule, tt.key, tt.limits...)
+		wantError(t, err, tt.kind, tt.want)
+	}
+}
+
+func TestUsageOfWithoutTheStore(t *testing.T) {
+	for mode, want := range map[core.FailureMode]error{core.FailLocal: nil, core.FailOpen: nil, core.FailClosed: core.ErrUnavailable} {
+		l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerDay(5)}, OnFailure: mode}}, core.WithStore(&faulty{fault: refuse})))
+		d, err := l.UsageOf(t.Context(), "plan", "ann")
+		if !errors.Is(err, want) || want == nil && d.Degraded == nil {
+			t.Errorf("mode %v: %+v, %v", mode, d, err)
+		}
+	}
+}
+
+// A key func that parses a form reads the body, so the request must keep the form.
+func TestUsageKeepsTheFormOfTheRequest(t *testing.T) {
+	key := func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil }
+	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(key)}))
+	r := httptest.NewRequest("POST", "/", strings.NewReader("user=ann"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if _, err := l.Usage(r); err != nil || r.PostForm.Get("user") != "ann" {
+		t.Errorf("got the form %v, %v, want the user ann", r.PostForm, err)
+	}
+}
+
+// A request whose context carries its usage has not been decided.
+func TestUsageInAContextIsNoDecision(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(constKey)}))
+	r := get("/")
+	d, err := l.Usage(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err = l.Check(r.WithContext(core.NewContext(r.Context(), d)))
+	if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
+		t.Errorf("got %+v, %v, want 4 remaining after a charge", d.Results, err)
+	}
+}
+
+func TestUsageFails(t *testing.T) {
+	closed := plan(core.PerDay(5))
+	closed.OnFailure = core.FailClosed
+	panics := core.PerDay(5).By(func(*http.Request) (string, error) { panic("ouch") })
+	for _, tt := range []struct {
+		limiter *core.Limiter
+		kind    error
+		want    string
+	}{
+		{nil, core.ErrInvalid, "the limiter is nil"},
+		{new(core.Limiter), core.ErrInvalid, "not made by New"},
+		{core.Must(core.New([]core.Rule{panics})), core.ErrInvalid, `rule "default": a callback panicked: ouch`},
+		{core.Must(core.New([]core.Rule{closed}, core.WithStore(&faulty{fault: refuse}))), core.ErrUnavailable, "refused"},
+	} {
+		d, err := tt.limiter.Usage(get("/"))
+		wantError(t, err, tt.kind, tt.want)
+		if len(d.Results) > 0 {
+			t.Errorf("%q: got %+v", tt.want, d)
+		}
+	}
+	_, err := core.Must(core.New([]core.Rule{closed})).Usage(nil)
+	wantError(t, err, core.ErrInvalid, "the request is nil")
+}
