@@ -276,7 +276,7 @@ func (s *renaming) Take(ctx context.Context, claims []core.Claim, dst []core.Res
 	return s.MemoryStore.Take(ctx, own, dst)
 }
 
-// A MemoryStore charges the rule that a claim names, even if a store in front of it has changed the name.
+// A store in front of a MemoryStore may change the rule of a claim: the MemoryStore charges the new rule.
 func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 	s := new(renaming)
 	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
@@ -292,7 +292,7 @@ func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 	}
 }
 
-// Claims that no rule of the limiter made are charged to the rule that they name, too.
+// A claim may name a rule that the limiter does not have. It is charged to a rule of that name.
 func TestClaimsOfUnknownRulesAreChargedToTheirRules(t *testing.T) {
 	s := new(core.MemoryStore)
 	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
@@ -308,7 +308,7 @@ func TestClaimsOfUnknownRulesAreChargedToTheirRules(t *testing.T) {
 	}
 }
 
-// A claim that an observer was shown says nothing about the next request that it is used for.
+// An observer may keep a claim, and a program may take it again: that is a new decision.
 func TestObservedClaimCanBeTakenAgain(t *testing.T) { synctest.Test(t, testObservedClaim) }
 
 func testObservedClaim(t *testing.T) {
@@ -351,7 +351,7 @@ func TestTooManyClaims(t *testing.T) {
 	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
 }
 
-// New reports rules that every request would be charged under, if they are too many for one Take. Usage needs several calls.
+// A Take has at most 64 claims, so New reports more than 64 rules that apply to every request. Usage makes several calls.
 func TestTooManyRules(t *testing.T) {
 	rules := make([]core.Rule, 65)
 	for i := range rules {

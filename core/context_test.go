@@ -225,7 +225,8 @@ func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 	}
 }
 
-// TestJoinedDecisionIsOfBothLimiters carries what two limiters made to a context that knows of neither, or of one.
+// TestJoinedDecisionIsOfBothLimiters moves the joined decision of two limiters to contexts that carry the decision of neither,
+// or of one.
 func TestJoinedDecisionIsOfBothLimiters(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
 	first, _, _ := guard(outer, get("/"))
@@ -283,8 +284,8 @@ func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
 	}
 }
 
-// TestOuterRulesCountEachLimiterOnce asks twice of one limiter, whose rule of the name does not apply, before it asks
-// the inner one.
+// TestOuterRulesCountEachLimiterOnce asks the outer limiter twice, although its rule of the same name does not apply, and then
+// the inner limiter.
 func TestOuterRulesCountEachLimiterOnce(t *testing.T) {
 	l, other, inner := apiAndLogin(), core.Must(core.New([]core.Rule{perHour("login", 50)})), core.Must(core.New([]core.Rule{perHour("login", 5)}))
 	r, _, _ := guard(l, get("/start"))
@@ -301,7 +302,7 @@ func TestOuterRulesCountEachLimiterOnce(t *testing.T) {
 	}
 }
 
-// TestCheckAgainReturnsWhatWasDecided asks a limiter again for a request that it has decided, behind another limiter.
+// TestCheckAgainReturnsWhatWasDecided asks a limiter twice about one request, with another limiter in between.
 func TestCheckAgainReturnsWhatWasDecided(t *testing.T) {
 	l, other := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
 	r, first, _ := guard(l, get("/"))

@@ -231,7 +231,7 @@ func TestFailingCostAfterIsLogged(t *testing.T) {
 	wantLines(t, log.String(), `rule=login err="spillgate: cost after rule \"login\": a callback panicked: ouch" stack=`)
 }
 
-// When the store is cut off between Take and Settle, the fallback is charged for rules that fail local.
+// If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback.
 func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 	for m, want := range map[core.FailureMode][]string{
 		core.FailLocal: {"login 2→2"}, core.FailOpen: nil, core.FailClosed: nil,
@@ -294,7 +294,7 @@ func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
 	}
 }
 
-// handle has l guard a request that takes a while and ends with a status. It reports whether the handler ran.
+// handle guards a request with l. Its handler takes a while and responds with a status. handle reports whether the handler ran.
 func handle(l *core.Limiter, takes time.Duration, status int) bool {
 	g, err := l.Guard(context.Background(), get("/"), nil)
 	if err != nil {

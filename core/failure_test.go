@@ -71,7 +71,8 @@ func TestFailureModes(t *testing.T) {
 	}
 }
 
-// A call that fails does not open a rule, as long as the breaker is closed: a client may be the reason that it failed.
+// While the breaker is closed, a failed call does not admit the request of a rule with FailOpen: the client may have caused the
+// failure.
 func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
 	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("open", core.FailOpen, 2)})
 	for i := range 4 {
@@ -99,7 +100,7 @@ func (s *knowingStore) Denied(c *core.Claim, dst []core.Result) ([]core.Result, 
 	return append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], RetryAfter: time.Minute}), true
 }
 
-// What the store knows to be used up is denied in each mode, and charges nothing.
+// Every mode denies a request if the store remembers that the limit is used up. The denial charges nothing.
 func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
 	for _, m := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		s := &knowingStore{faulty: faulty{fault: refuse}, usedUp: map[string]bool{"used up": true}}
@@ -388,7 +389,7 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	check(nil, 4)
 }
 
-// A store that comes and goes admits, together with the fallback, at most the capacity of both and what both refill.
+// A flapping store and its fallback together admit at most the capacity of both and the refill of both.
 func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 	tests := []struct {
 		limit core.Limit

@@ -113,7 +113,7 @@ func TestHundredGrantsNeverAddUpToMore(t *testing.T) {
 	}
 }
 
-// Grants lists what was granted, and nothing that failed.
+// Grants lists successful grants only.
 func TestGrants(t *testing.T) {
 	s := new(faulty)
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5)), {Name: "other", Limits: []core.Limit{core.PerMonth(5)}}}, core.WithStore(s)))
@@ -145,7 +145,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// A key with a grant that it has not used yet is not dropped to make room for others.
+// A full store does not drop a key that has an unused grant.
 func TestUnusedGrantSurvivesAFlood(t *testing.T) {
 	for _, limit := range []core.Limit{
 		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),

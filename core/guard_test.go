@@ -90,8 +90,8 @@ func TestEndAfterPanic(t *testing.T) {
 	})
 }
 
-// TestRequestServedAgainIsChargedAgain serves one request twice, which its handler changes in each way that could keep the
-// first decision in it.
+// TestRequestServedAgainIsChargedAgain serves one request twice. In between, its handler changes it in each way that could keep
+// the first decision in its context.
 func TestRequestServedAgainIsChargedAgain(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
 	r := get("/")

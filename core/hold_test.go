@@ -44,7 +44,7 @@ func TestLostSettlementsDelayABanByAMinuteAtMost(t *testing.T) {
 	}
 }
 
-// Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.
+// Other keys come and go, so that the store sweeps before the hold ends and while its charge drains.
 func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
 	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestPairIsForgottenOnceItsHoldsHaveEnded(t *testing.T) {
 	})
 }
 
-// A handler that outlives its hold, because nobody renews it, settles late.
+// A handler may run for longer than its hold if the hold is not renewed. It settles late.
 func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{perHour("r", 9)}))

@@ -115,7 +115,7 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 	}
 }
 
-// A store may know an instant that it has computed from one of its server by the nanoseconds.
+// A store may mark the instants that it computes by their nanoseconds.
 func TestSettleHasTheInstantToTheNanosecond(t *testing.T) {
 	s := new(leaser)
 	l := core.Must(core.New([]core.Rule{named("r")}, core.WithStore(s)))

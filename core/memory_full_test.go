@@ -119,7 +119,7 @@ func TestKeysThatShareAreDeniedTogether(t *testing.T) {
 	})
 }
 
-// The decision that needs room must not drop what it has found.
+// A decision that makes room for a new key must not drop the other keys of its request.
 func TestFullStoreKeepsTheKeysOfTheCurrentTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &core.MemoryStore{MaxKeys: 1}

@@ -103,7 +103,7 @@ func TestMemoryStoreIgnoresLeases(t *testing.T) {
 	}
 }
 
-// TestPairsShareNothing takes, holds, settles and grants many pairs at once: the race detector would report what they share.
+// TestPairsShareNothing takes, holds and settles many pairs concurrently: the race detector would report shared data.
 func TestPairsShareNothing(t *testing.T) {
 	for _, limits := range []string{"9/h", "9/h;fixed-window", "9/h;sliding-window", "9/h;sliding-log", "9/month", "2 at once, 9/h"} {
 		m := new(core.MemoryStore)
@@ -132,7 +132,7 @@ func TestPairsShareNothing(t *testing.T) {
 	}
 }
 
-// A settlement that changes nothing touches nothing: run with -race.
+// A settlement that changes nothing writes nothing: the race detector would report it.
 func TestSettlementThatChangesNothingDoesNotRace(t *testing.T) {
 	m, limits := new(core.MemoryStore), core.MustParseLimits("5/m, 6/h, 7/d")
 	var wg sync.WaitGroup

@@ -56,7 +56,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 	})
 }
 
-// A request that no rule asks anything of needs no store.
+// A request without claims does not need the store.
 func TestOutageLeavesRequestsWithoutClaimsAlone(t *testing.T) {
 	s := &faulty{fault: refuse}
 	free := perHour("free", 1)

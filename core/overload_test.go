@@ -43,7 +43,8 @@ func checkAtOnce(t *testing.T, l *core.Limiter, n int, r *http.Request) int {
 	return int(admitted.Load())
 }
 
-// A client that floods a healthy store gets what the limits in this process admit at most, and nobody else a 503.
+// A client that floods a healthy store is admitted at most as often as the limits in this process allow. Other clients get no
+// 503.
 func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestHoldOfAnOverloadIsSettledInTheFallback(t *testing.T) {
 	})
 }
 
-// A fallback that is no MemoryStore may have too many calls in flight as well.
+// A fallback other than a MemoryStore can have too many calls in flight, too.
 func TestOverloadOfBothStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := withStore(&faulty{fault: slowly}, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithFallback(&faulty{fault: slowly}))
@@ -141,7 +142,7 @@ func TestOverloadOfBothStores(t *testing.T) {
 	})
 }
 
-// A flood delays no settlement: a failed login must not be free because others are denied.
+// A flood does not delay settlements: otherwise, failed logins would be free during a flood.
 func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)
@@ -186,7 +187,7 @@ func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 	})
 }
 
-// Late calls of another rule open the breaker, which withholds no settlement: the store may answer it.
+// Timeouts of another rule open the breaker. An open breaker still passes settlements to the store.
 func TestSettlementsPassAnOpenBreaker(t *testing.T) {
 	var late atomic.Bool
 	s := &faulty{fault: func(ctx context.Context) error {

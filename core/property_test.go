@@ -195,9 +195,8 @@ func TestCostEqualsThatManyRequests(t *testing.T) {
 	})
 }
 
-// A refund must not leave more than if the request had never come. The others still come. Ticks may have begun
-// with the request that was refunded, so what would be there within a tick may be there already; the model, whose ticks
-// began elsewhere, has it up to a tick later.
+// After a refund, at most as much remains as if the request had never been made. The ticks of a bucket may have started with the
+// refunded request, so requests may be available up to one tick earlier than in the model, whose ticks started later.
 func TestRefundAdmitsNoMoreThanWithoutTheCharge(t *testing.T) {
 	testpass.Thorough(t)
 	property(t, func(l core.Limit) func(visit) error {

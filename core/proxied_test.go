@@ -73,7 +73,7 @@ func TestUntrustedProxyIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// The lines that the log suggests must mend it.
+// The configuration that the log suggests must fix the problem.
 func TestSuggestedTrustTellsClientsApart(t *testing.T) {
 	for _, peer := range []string{"10.0.0.7", "::1", "fe80::7"} {
 		addr := netip.MustParseAddr(peer)

@@ -55,7 +55,7 @@ var refundNamesTheClaimsThatWereChargedCases = map[string][]core.Claim{
 	"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
 }
 
-// A decision keeps little of its claims; Settle must name all of what was charged.
+// A decision keeps only parts of its claims. A settlement still needs everything that was charged.
 func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 	day, trial := perHour("day", 9), perHour("trial", 9)
 	day.Limits = append(day.Limits, core.PerDay(99))
@@ -98,7 +98,7 @@ func exported(settlements []core.Settlement) (plain []core.Settlement) {
 	return plain
 }
 
-// A fixedStore answers each Take with the same result.
+// A fixedStore returns the same result from each Take.
 type fixedStore struct {
 	recordingStore
 	result core.Result
@@ -109,7 +109,8 @@ func (g *fixedStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) 
 	return append(dst, g.result), nil
 }
 
-// TestDecisionsHaveTheResultsOfTheStore checks that no field of a result gets lost, whether a receipt has room for it or not.
+// TestDecisionsHaveTheResultsOfTheStore checks that decisions keep every field of a result, including fields for which a receipt
+// has no room.
 func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 	at := time.UnixMicro(1767268800123456)
 	for why, change := range map[string]func(r *core.Result){
@@ -162,7 +163,7 @@ func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 	}
 }
 
-// TestKeptDecisionsDoNotChange keeps decisions and what observers got, and looks at them after other requests.
+// TestKeptDecisionsDoNotChange keeps decisions and observations, and compares them after other requests.
 func TestKeptDecisionsDoNotChange(t *testing.T) {
 	var seen, got []core.Decision
 	l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithObserver(func(_ context.Context, o *core.Observation) { seen = append(seen, o.Decision) })))
@@ -198,7 +199,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAllocations bounds what a decision costs, the request to pass on and its context included.
+// TestAllocations bounds the allocations of a decision, including its request and context.
 func TestAllocations(t *testing.T) {
 	key := core.Claim{Rule: "r", Key: "k"}
 	l, r := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}})), get("/")

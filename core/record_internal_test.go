@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// Go allocates an object of up to 448 bytes without a slower path, and a handler's request needs room as well. The sizes are
-// those of 64-bit systems.
+// Go allocates objects of up to 448 bytes on a fast path, and the record also has room for the handler's request. The sizes are
+// for 64-bit systems.
 func TestRecordOfARequestIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(guarded{}); size > 448 {
 		t.Errorf("the record of a request has %d bytes, %d of them for the request, want at most 448", size, unsafe.Sizeof(http.Request{}))
@@ -79,7 +79,7 @@ func changedRequest(r *http.Request, field string) *http.Request {
 	return own
 }
 
-// TestIdenticalSeesEachChange changes each field that a handler can change, and those that only package http can.
+// TestIdenticalSeesEachChange changes each field of a request, including the fields that only package http can change.
 func TestIdenticalSeesEachChange(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/users/7", strings.NewReader("x"))
 	for range 100 {

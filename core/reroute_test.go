@@ -26,7 +26,7 @@ func at(r *http.Request, path string) *http.Request {
 	return copied
 }
 
-// TestNewRouteIsDecided has a limiter guard a request, and guard it again after each way to route it to the login.
+// TestNewRouteIsDecided guards a request, routes it to the login in each possible way, and guards it again.
 func TestNewRouteIsDecided(t *testing.T) {
 	for why, route := range map[string]func(*http.Request) *http.Request{
 		"the same request": func(r *http.Request) *http.Request { r.URL.Path = "/login"; return r },
@@ -79,7 +79,7 @@ func TestNewRouteIsDecided(t *testing.T) {
 	}
 }
 
-// TestPartsOfABatchAreLogins serves the parts of one request with its context.
+// TestPartsOfABatchAreLogins serves several requests with the context of one batch request.
 func TestPartsOfABatchAreLogins(t *testing.T) {
 	l := apiAndLogin()
 	batch, _, _ := guard(l, get("/batch"))
@@ -129,7 +129,7 @@ func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
 	}
 }
 
-// TestRulesThatDidNotApplyBefore has a rule apply to a request for another reason than its route.
+// TestRulesThatDidNotApplyBefore changes a request in other ways than its route, so that another rule applies.
 func TestRulesThatDidNotApplyBefore(t *testing.T) {
 	routed := false
 	later := func(*http.Request) bool { return routed }
@@ -178,7 +178,7 @@ func TestDeniedRequestIsChargedNothingMore(t *testing.T) {
 	}
 }
 
-// TestRoutedAgainSettlesEachHoldOnce holds a request of two rules, the second of which its new route brings.
+// TestRoutedAgainSettlesEachHoldOnce routes a request again, so that a second rule holds its cost.
 func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finals := map[string]int{}
@@ -216,7 +216,8 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 	})
 }
 
-// TestRetryAfterOfANewRoute denies a request by its new route. It stays charged by the old one, which is then used up for longer.
+// TestRetryAfterOfANewRoute has the new route of a request deny it. The old route stays charged, and its limit is used up for
+// longer.
 func TestRetryAfterOfANewRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := core.Rule{Name: "login", Key: keyK, Limits: []core.Limit{core.PerSecond(1)}, Routes: []string{"/login"}}
@@ -253,7 +254,7 @@ func TestLimiterBetweenTwoMounts(t *testing.T) {
 	}
 }
 
-// TestRouteOfTheInnerMount asks for the route of a request that the inner mount knows better.
+// TestRouteOfTheInnerMount asks for the route of a request for which the inner mount has a longer pattern.
 func TestRouteOfTheInnerMount(t *testing.T) {
 	byRoute := core.Rule{Name: "route", Limits: []core.Limit{core.PerHour(5)}, Match: func(r *http.Request) bool { return core.RoutePattern(r) == "/login" },
 		Key: func(r *http.Request) (string, error) { return "route:" + core.RoutePattern(r), nil }}

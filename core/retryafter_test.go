@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestRetryAfterOfNestedLimiters has the inner limiter deny while the outer one charges. After RetryAfter both admit the same
-// request. Where the cost is 1, RetryAfter is exact: a moment earlier, one of them denies.
+// TestRetryAfterOfNestedLimiters checks a request that the outer limiter charges and the inner limiter denies. After RetryAfter
+// both limiters admit the same request. If the cost is 1, RetryAfter is exact: a microsecond earlier, one limiter denies.
 func TestRetryAfterOfNestedLimiters(t *testing.T) {
 	limits := func(n int) []core.Limit {
 		return []core.Limit{
@@ -86,7 +86,7 @@ func TestRetryAfterOfOneLimiter(t *testing.T) {
 	}
 }
 
-// The outer limiter was charged what each of its rules costs. A dry run of it does not make anybody wait.
+// Each rule of the outer limiter has its own cost. Its dry runs do not prolong RetryAfter.
 func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		five := func(*http.Request) int { return 5 }
@@ -106,9 +106,8 @@ func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 	})
 }
 
-// TestRetryInstantOfNestedLimiters has the inner limiter deny the request that uses the outer limit up, some time after
-// the outer one decided. At plus RetryAfter is the instant at which both admit the request again, and no later if the
-// outer one makes it wait.
+// TestRetryInstantOfNestedLimiters checks a request that uses up the outer limit and that the inner limiter denies some time
+// later. Both limiters admit the request again at At plus RetryAfter, and not before.
 func TestRetryInstantOfNestedLimiters(t *testing.T) {
 	window := func(n int, period time.Duration) core.Limit { return core.Every(n, period).Using(core.FixedWindow) }
 	for why, tt := range map[string]struct {
@@ -160,7 +159,7 @@ func TestRetryInstantOfNestedLimiters(t *testing.T) {
 	}
 }
 
-// TestDecisionIgnoresAClockThatIsAhead has an outer limit with room, in a store whose clock is ahead.
+// TestDecisionIgnoresAClockThatIsAhead uses an outer limiter that has requests left, and whose store has a clock that is ahead.
 func TestDecisionIgnoresAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := &core.MemoryStore{Now: func() time.Time { return time.Now().Add(time.Minute) }}
@@ -177,9 +176,8 @@ func TestDecisionIgnoresAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// TestJoinCountsFromTheLimitThatTakesLongest has an inner limiter deny what two limiters further out have charged. Each
-// has a store with a clock of its own, and the time to wait counts from the clock of the limit that takes longest to
-// admit the request again.
+// TestJoinCountsFromTheLimitThatTakesLongest checks a request that two outer limiters charge and an inner limiter denies. The
+// stores have different clocks. RetryAfter counts from the clock of the limit that takes longest to admit the request again.
 func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
 	begun := time.Unix(1_767_268_800, 0)
 	after := func(passed time.Duration, limit core.Limit) *core.Limiter {

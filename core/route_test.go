@@ -23,7 +23,7 @@ func (p known) RoutePattern(*http.Request) (string, error) { return string(p), n
 
 func (u unknown) RoutePattern(*http.Request) (string, error) { return "", u }
 
-// TestUnknownRouteIsAnError asks for the route in each callback where no one can know it.
+// TestUnknownRouteIsAnError asks for the route in each callback that runs before the route is known.
 func TestUnknownRouteIsAnError(t *testing.T) {
 	hint := errors.New("mount it elsewhere")
 	pattern := core.RoutePattern
@@ -71,7 +71,7 @@ func TestUnknownRouteIsAnError(t *testing.T) {
 	}
 }
 
-// TestHandlerMayAskForUnknownRoute asks after the decision, also in the answer to an error.
+// TestHandlerMayAskForUnknownRoute asks for the route after the decision.
 func TestHandlerMayAskForUnknownRoute(t *testing.T) {
 	l := unlimited()
 	g, err := l.Guard(t.Context(), get("/"), unknown{io.EOF})
@@ -117,7 +117,7 @@ func TestRoutePattern(t *testing.T) {
 	}
 }
 
-// An adapter further out knows the route.
+// The adapter around the handler knows the route.
 func TestCheckInsideAnAdapterFindsItsRoute(t *testing.T) {
 	outer := core.Must(core.New([]core.Rule{perHour("outer", 5)}))
 	g, err := outer.Guard(t.Context(), get("/"), known("/p"))
@@ -141,7 +141,7 @@ func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
 	}
 }
 
-// A callback may read the body, which can be read once.
+// A callback may read the body of a request, which can be read only once.
 func TestCheckLeavesWhatACallbackHasParsed(t *testing.T) {
 	rule := perHour("login", 5)
 	rule.Match = func(r *http.Request) bool { return r.PostFormValue("user") == "ann" }

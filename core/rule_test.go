@@ -136,7 +136,8 @@ func TestSecondStoreIsAMistake(t *testing.T) {
 	wantError(t, err, core.ErrInvalid, "a second fallback is given; a limiter has one")
 }
 
-// A limiter that only takes needs no key func. With a request, such a rule must neither admit it nor put all requests together.
+// A limiter that only calls Take needs no key func. If it checks a request, a rule without a key func must not admit it, nor
+// count all requests under one key.
 func TestRuleWithoutKeyIsForTake(t *testing.T) {
 	jobs := core.Rule{Name: "jobs", Limits: []core.Limit{core.PerHour(1)}}
 	nowhere := jobs

@@ -58,7 +58,7 @@ func TestRulesReturnsACopy(t *testing.T) {
 	}
 }
 
-// Each request is decided by the rules before or by those after, never by some of both.
+// Each request is decided by the old rules or by the new rules, never by some of both.
 func TestSetRulesUnderLoad(t *testing.T) {
 	generation := func(n int) []core.Rule {
 		rules := make([]core.Rule, 5)
@@ -117,7 +117,7 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 	}
 }
 
-// TestTakeFindsEachOfManyRules names each of more rules than are compared one by one.
+// TestTakeFindsEachOfManyRules uses so many rules that the limiter looks them up in a map.
 func TestTakeFindsEachOfManyRules(t *testing.T) {
 	var rules []core.Rule
 	for i := range 9 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Neither limiters nor their stores are kept, nor anything that grows with them.
+// The registry keeps no limiters, no stores and nothing whose size depends on their number.
 func TestRegistryForgetsLimiters(t *testing.T) {
 	key := func(*http.Request) (string, error) { return "k", nil }
 	for range 1000 {

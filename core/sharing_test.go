@@ -148,7 +148,7 @@ type sharingStore struct {
 
 func (s *sharingStore) SharedState() any { return s.state }
 
-// Two stores may be one to their limits.
+// Two stores may share the states of their limits.
 func TestStoresThatShareStateHaveOneSetOfLimits(t *testing.T) {
 	type state struct{ of any }
 	with := func(of any) core.Store { return &sharingStore{new(core.MemoryStore), of} }

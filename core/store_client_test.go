@@ -72,7 +72,7 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 	})
 }
 
-// A context derived from a call's context must not take a goroutine to learn of its end.
+// A context that is derived from a call's context must not start a goroutine.
 func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)
@@ -127,7 +127,7 @@ func TestFailuresOfTheStore(t *testing.T) {
 	}
 }
 
-// A remembering store decides some keys without asking.
+// A remembering store decides some keys locally.
 type remembering struct {
 	*faulty
 	local func(key string) bool

@@ -262,8 +262,8 @@ func variations() map[string]core.Claim {
 	return all
 }
 
-// TestTakeOfOneClaim compares claims that leave out their limits, which a limiter decides without the machinery for several, with
-// claims that name the limits of their rule.
+// TestTakeOfOneClaim compares claims without limits, for which the limiter has a fast path, with claims that name the limits of
+// their rule.
 func TestTakeOfOneClaim(t *testing.T) {
 	rules := plainRules()
 	for name, claim := range variations() {
@@ -288,13 +288,13 @@ func TestTakeOfOneClaim(t *testing.T) {
 	}
 }
 
-// A taker has a limiter decide, and gives back each second decision.
+// A taker takes claims from a limiter, and refunds each second decision.
 type taker struct {
 	limiter *core.Limiter
 	takes   int
 }
 
-// A taking is all that shows of a decision.
+// A taking is everything that a caller can see of a decision.
 type taking struct {
 	decision core.Decision
 	err      string
@@ -322,7 +322,7 @@ func (x *taker) take(t *testing.T, c core.Claim) (got taking) {
 	return got
 }
 
-// TestObserversOfOneClaim has decisions without a context, and a key func that fails where it would have held.
+// TestObserversOfOneClaim observes decisions without a context, and a key func that fails before a hold.
 func TestObserversOfOneClaim(t *testing.T) {
 	var ctx context.Context
 	var request *http.Request
@@ -359,7 +359,7 @@ func TestObserversOfOneClaim(t *testing.T) {
 	}
 }
 
-// TestOneLimitTakesOneAllocation checks that the decision of a rule with one limit is one object, whatever measures it.
+// TestOneLimitTakesOneAllocation checks that the decision of a rule with one limit is one object, for every algorithm.
 func TestOneLimitTakesOneAllocation(t *testing.T) {
 	for _, a := range []core.Algorithm{core.TokenBucket, core.FixedWindow} {
 		rule := core.PerDay(1_000_000).Using(a).By(keyK)

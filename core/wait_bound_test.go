@@ -37,9 +37,9 @@ func checkBound(l core.Limit, delay time.Duration, went []wentOn) error {
 	return nil
 }
 
-// TestWaitingRequestsKeepToBurstAndRate checks, with requests of three processes that come, wait, are canceled, settled at less or
-// refunded at random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only
-// few may wait. If another rule delays some of the requests, they may come that much closer.
+// TestWaitingRequestsKeepToBurstAndRate checks that in any span of time at most burst + rate × span requests proceed. Requests
+// of three processes wait, are canceled, settled at less or refunded at random, and there are bans. In some processes only few
+// requests may wait. If another rule delays some requests, the span is longer by that delay.
 func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 	}
 }
 
-// TestBookingsOfAnOutage checks that what processes book in memory while the store is down, and what they have booked
-// in the store before or book after it, is together at most what the limit admits to as many limiters and one more.
+// TestBookingsOfAnOutage checks the turns that processes book in memory while the store is down, and in the store before and
+// after that. Together, they are at most what the limit admits to as many limiters as there are processes, and one more.
 func TestBookingsOfAnOutage(t *testing.T) {
 	const processes = 3
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func waitingOf(limits []core.Limit, most time.Duration) core.Rule {
 	return core.Rule{Name: "r", Key: constKey, Limits: limits, MaxWait: most}
 }
 
-// TestOnePeerTakesAQuarter has requests of made-up keys wait, and checks how many of one peer may.
+// TestOnePeerTakesAQuarter sends requests with made-up keys, and checks how many requests of one peer may wait.
 func TestOnePeerTakesAQuarter(t *testing.T) {
 	for why, row := range map[string]struct {
 		peer func(i int) string // of request i

@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestDeadlineIsAMaxWait sends 200 requests at once whose context ends after a second. Those whose turn comes in time are served,
-// each in one call of the store, and the others are denied until the same request would be served.
+// TestDeadlineIsAMaxWait sends 200 requests at once whose contexts end after a second. Requests whose turn comes in time are
+// served, with one call of the store each. The others are denied until the same request would be served.
 func TestDeadlineIsAMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)
@@ -153,8 +153,8 @@ func (e *extender) ExtendDeadlines(wait time.Duration) bool {
 	return e.can
 }
 
-// TestGuardExtendsDeadlines checks that the deadlines of the server are extended for a request that waits, once and only then,
-// and that a request whose deadlines turn out to be fixed is denied and keeps nothing.
+// TestGuardExtendsDeadlines checks that Guard extends the deadlines of the server once, and only for a request that waits. A
+// request whose deadlines cannot be extended is denied and charged nothing.
 func TestGuardExtendsDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("1/s;burst=1", time.Minute)}))
@@ -187,8 +187,8 @@ func TestGuardExtendsDeadlines(t *testing.T) {
 	})
 }
 
-// TestWaitAsksOnceUntilItsDeadline checks that Wait books nothing if the turn comes after the deadline, in one call, and that it
-// returns the denial if that has another reason.
+// TestWaitAsksOnceUntilItsDeadline checks that Wait makes one call, books nothing if the turn comes after the deadline, and
+// returns the denial if the request was denied for another reason.
 func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 	for why, row := range map[string]struct {
 		left    time.Duration
@@ -225,8 +225,8 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 	}
 }
 
-// TestLateReplyOfTheStore checks that a request is denied, and keeps nothing, if the store answers so late that the turn comes
-// after the deadline.
+// TestLateReplyOfTheStore checks a store that replies so late that the turn comes after the deadline: the request is denied and
+// charged nothing.
 func TestLateReplyOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}
@@ -266,7 +266,7 @@ func TestLateReplyOfTheStore(t *testing.T) {
 	})
 }
 
-// tardy is a store that answers a second after it has decided.
+// tardy is a store that replies a second after it has decided.
 type tardy struct{ *hooked }
 
 func (s *tardy) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {

@@ -69,7 +69,8 @@ func TestMaxWaitMistakes(t *testing.T) {
 	}
 }
 
-// TestLimitsOfARequestThatCannotWait checks that a request fails whose tier or override has limits that no request can wait for.
+// TestLimitsOfARequestThatCannotWait checks that a request fails if its tier or override has limits that cannot make requests
+// wait.
 func TestLimitsOfARequestThatCannotWait(t *testing.T) {
 	window := core.MustParseLimits("5/m;fixed-window")
 	for callback, set := range map[string]func(*core.Rule){
@@ -105,8 +106,8 @@ func TestClaimMaxWaitMistakes(t *testing.T) {
 	wantError(t, s.Validate(), core.ErrInvalid, "wait must be between 0 and the max wait 1s, got 2s")
 }
 
-// TestRequestsWaitForTheirTurn checks that requests get one instant after the other, in the order of their decisions, and that a
-// denial says when the same request would be admitted to wait.
+// TestRequestsWaitForTheirTurn checks that requests get consecutive turns in the order of their decisions, and that RetryAfter
+// of a denial says when the same request may wait.
 func TestRequestsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 250*time.Millisecond)}))
@@ -152,7 +153,7 @@ func TestPeekSaysHowLongToWait(t *testing.T) {
 	})
 }
 
-// TestSeveralRulesWait checks that the request waits for the longest of the waits, and books nothing if a rule denies it.
+// TestSeveralRulesWait checks that a request waits for the latest of its turns, and books nothing if a rule denies it.
 func TestSeveralRulesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := waiting("1/s", 10*time.Second)
@@ -208,7 +209,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitThatContextEnds checks what Wait does if its context ends before the turn, would end before it, or has ended.
+// TestWaitThatContextEnds checks Wait with contexts that have ended, that end before the turn, or whose deadline is before the
+// turn.
 func TestWaitThatContextEnds(t *testing.T) {
 	const ms = time.Millisecond
 	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
@@ -313,8 +315,8 @@ func TestWaitDenied(t *testing.T) {
 	})
 }
 
-// TestBanAndWait checks that requests booked before a ban go on, and that new ones wait for its end, spaced, or are
-// denied until it ends soon enough.
+// TestBanAndWait checks that turns booked before a ban stay valid. New requests wait for turns after the end of the ban, or are
+// denied until the end is near enough.
 func TestBanAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 2*time.Second)}))
@@ -384,8 +386,8 @@ func TestDryRunBooks(t *testing.T) {
 	})
 }
 
-// TestMaxWaiting checks that the request beyond those of one key that may wait is denied with the time after which it fits without
-// waiting, that it books nothing, and that a place becomes free when a request has had its turn or is canceled.
+// TestMaxWaiting checks the bound on waiting requests of one key. A request beyond it books nothing and is denied until it would
+// fit without waiting. A place becomes free when a request has had its turn or is canceled.
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(12)))
@@ -420,7 +422,7 @@ func TestMaxWaiting(t *testing.T) {
 	})
 }
 
-// TestWaitAfterItsContextHasEnded checks that the store is not asked, and that a nil context never ends.
+// TestWaitAfterItsContextHasEnded checks that Wait does not call the store, and that a nil context never ends.
 func TestWaitAfterItsContextHasEnded(t *testing.T) {
 	s := new(faulty)
 	l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithStore(s)))
@@ -435,8 +437,8 @@ func TestWaitAfterItsContextHasEnded(t *testing.T) {
 	}
 }
 
-// TestManyBeginToWaitAtOnce checks that no more than a quarter of MaxWaiting requests of one key wait even if they come in the same instant,
-// and that the others are denied by what remains without them.
+// TestManyBeginToWaitAtOnce checks that at most a quarter of WithMaxWaiting requests of one key wait, even if all begin at the
+// same instant. The RetryAfter of the others does not count their own turns.
 func TestManyBeginToWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan bool)
@@ -562,7 +564,7 @@ func TestWaitWithoutTheStore(t *testing.T) {
 	})
 }
 
-// TestObserversSeeTheWait checks that observers hear of a request that waits at once, with its wait.
+// TestObserversSeeTheWait checks that observers get the decision before the request waits, with its wait.
 func TestObserversSeeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
@@ -659,7 +661,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestAllocationsOfAWait checks what a request that sleeps until its turn allocates more than one that need not: a timer.
+// TestAllocationsOfAWait checks that a request that sleeps until its turn allocates a timer more than a request that does not
+// wait.
 func TestAllocationsOfAWait(t *testing.T) {
 	allocations := func(burst int) float64 {
 		l := core.Must(core.New([]core.Rule{{Name: "r", Limits: []core.Limit{core.PerSecond(10_000).WithBurst(burst)}, MaxWait: time.Hour}}))

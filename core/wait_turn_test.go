@@ -22,8 +22,8 @@ func holding() []core.Rule {
 	}
 }
 
-// TestWaitingHoldsNothing checks that a request holds nothing until its turn, that its second call is the last one, and
-// that other requests of the rules are served while it waits, wherever its rule comes.
+// TestWaitingHoldsNothing checks that a request holds nothing until its turn and makes two calls in all. Other requests of the
+// same rules are served while it waits, whatever the order of the rules.
 func TestWaitingHoldsNothing(t *testing.T) {
 	for place := range 4 {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestWaitingHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestDeniedAtItsTurn checks that a request gives back all that it was charged if it finds no place at its turn, or if the store
-// fails then and a rule fails closed. Observers hear of it once.
+// TestDeniedAtItsTurn checks that a request gives back all its charges if it is denied a place at its turn, or if the store
+// fails then and a rule fails closed. Observers get one observation.
 func TestDeniedAtItsTurn(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		for _, wait := range []bool{false, true} {
@@ -178,7 +178,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// TestPeeksBeforeTheTurn checks that the rates of rules that hold something deny before the request waits, and places do not.
+// TestPeeksBeforeTheTurn checks rules that hold something: their rates deny before the request waits, and their in-flight limits
+// do not.
 func TestPeeksBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules := append(holding(), waiting("1/m;burst=1", time.Hour))
@@ -212,7 +213,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// TestTakeAndCheckHoldWithoutWaiting checks that Take and Check, which do not sleep, hold in their only call, and that a peek counts places.
+// TestTakeAndCheckHoldWithoutWaiting checks that Take and Check, which do not sleep, hold in their only call, and that a peek
+// counts requests in flight.
 func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}

@@ -51,7 +51,7 @@ func permit(t *testing.T, admin *redis.Client, rights []string) {
 	}
 }
 
-// The rights that docs/redis.md lists suffice for everything that a store does.
+// The rights that docs/redis.md lists are sufficient for every call of a store.
 func TestDocumentedRightsSuffice(t *testing.T) {
 	single, more := documentedRights(t)
 	t.Run("single server", func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	})
 }
 
-// useEverything has a limiter on client do all that it can. The store has to decide each time.
+// useEverything makes a limiter on client do everything that it can. The store decides each time.
 func useEverything(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	limits := core.MustParseLimits("100/m;ban=1h, 50/h;fixed-window, 50/h;sliding-window, 50/d;sliding-log, 20 at once")

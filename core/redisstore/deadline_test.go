@@ -31,8 +31,8 @@ func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision
 	return l, d
 }
 
-// A limiter relies on it: it has no goroutine of its own to go on without the store. The client itself would wait for a
-// minute.
+// A limiter calls the store in the goroutine of the request, so each call must return in time. The client itself would wait for
+// a minute.
 func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
@@ -76,8 +76,8 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	}
 }
 
-// However many callers wait for a server that has stopped, the last one returns at most 3ms later than the last of as many
-// plain timers. Where the machine is busy, both are late by chance, so the closest of several rounds counts.
+// Many callers wait for a stopped server. The last call returns at most 3ms later than the last of as many plain timers. On a
+// busy machine both are late by chance, so the best of several rounds counts.
 func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
 	const timeout, within, rounds = 50 * time.Millisecond, 3 * time.Millisecond, 40
 	for name, inline := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {

@@ -178,9 +178,9 @@ func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 	return d.Results[0]
 }
 
-// TestRemainingOfALeasedKey asks one request after the other: whatever decides them, one less remains each time. Only while
-// requests are being charged ahead the store says that these are missing. A refund leaves charged what can have drained since the
-// loan, which is far less than one request here, and the last request may have to wait for that.
+// TestRemainingOfALeasedKey sends one request after the other: one less remains each time, whether a lease or Redis decides.
+// Only while requests are charged ahead do they count as used. A refund does not give back what may have drained since the loan.
+// That is far less than one request here, but the last request may have to wait for it.
 func TestRemainingOfALeasedKey(t *testing.T) {
 	for _, lease := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
 		server := redistest.Start(t)
@@ -219,8 +219,9 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcessesCount has processes use one key in turn, in bursts. Then all that they have not used is there
-// again, except for what can have drained between a loan and its refund. The limit drains one request in six minutes.
+// TestUnusedRequestsOfSeveralProcessesCount lets several processes use one key in turn, in bursts. Afterwards, all unused
+// requests are available again, except for what may have drained between a loan and its refund. The limit drains one request in
+// six minutes.
 func TestUnusedRequestsOfSeveralProcessesCount(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -318,8 +319,8 @@ func (p *process) demand(perSecond int, admitted *atomic.Int64) {
 	}
 }
 
-// TestLeasesServeTheLimit has eight processes ask for twice a limit, and kills one now and then. They get the limit,
-// which includes what a killed process leased: at least 0.95 of it.
+// TestLeasesServeTheLimit runs eight processes that together request twice the limit, and kills one now and then. The processes
+// get at least 0.95 of the limit, although killed processes take their leases along.
 func TestLeasesServeTheLimit(t *testing.T) {
 	const lasts = 5 * time.Second
 	server := redistest.Start(t, redistest.KeepKeys...)

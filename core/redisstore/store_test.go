@@ -75,7 +75,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 	}
 }
 
-// A client that goes on after a denial costs Redis nothing, unless the cache is turned off.
+// Further requests of a denied client do not reach Redis, unless the cache is turned off.
 func TestDenialsAreRememberedByDefault(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer client.Close()

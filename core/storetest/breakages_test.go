@@ -12,7 +12,7 @@ import (
 
 type taker = func(*core.MemoryStore, []core.Claim, []core.Result) ([]core.Result, error)
 
-// asking returns a take that has its claims changed first. The results look as if they had not been.
+// asking returns a take that changes the claims first. The results look as if it had not.
 func asking(change func(i int, c *core.Claim)) taker {
 	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 		changed := append([]core.Claim(nil), claims...)

@@ -38,7 +38,7 @@ func TestSuiteFindsBrokenStores(t *testing.T) {
 	}
 }
 
-// A breakage makes a store of a sound one. A nil func leaves it sound in that respect.
+// A breakage breaks a sound store. A nil func leaves that method sound.
 type breakage struct {
 	finds  string // the row that must fail
 	take   func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error)

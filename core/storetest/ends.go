@@ -10,7 +10,7 @@ import (
 // untilEnded is after how long a hold has ended for certain.
 const untilEnded = 66*time.Second + time.Millisecond
 
-// endRows check what becomes of holds that nobody settles.
+// endRows check holds that nobody settles.
 var endRows = []row{
 	{"a hold that nobody settles is charged when it ends", func(s *suite) {
 		limits := append([]string{"5/d, 2 at once"}, allAlgorithms...)

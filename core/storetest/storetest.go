@@ -109,7 +109,7 @@ func (s *suite) wait(d time.Duration) {
 	}
 }
 
-// late returns how much more time has passed, by the store's clock, than was asked for.
+// late returns how much more time has passed, by the store's clock, than advance and wait let pass.
 func (s *suite) late() time.Duration { return s.last.Sub(s.begun) - s.passed }
 
 // sure reports whether takes were so punctual that a result of l must be as a row says: half of the time that one more
@@ -135,7 +135,7 @@ func (s *suite) near(got, want time.Duration) {
 	}
 }
 
-// align waits for the next multiple of period since the Unix epoch, from which time counts as asked for.
+// align waits for the next multiple of period since the Unix epoch, and counts time from there.
 func (s *suite) align(period time.Duration) {
 	s.Helper()
 	now := s.now()
@@ -251,5 +251,5 @@ func of(rule string, c core.Claim) core.Claim {
 	return c
 }
 
-// words are what expect compares with.
+// words returns results for expect to compare with.
 func words(want ...string) []string { return want }

@@ -130,7 +130,7 @@ func denials() map[string]denial {
 	}
 }
 
-// TestDenied checks what each client makes of each response that the adapters write.
+// TestDenied checks the error that each client returns for each response of the adapters.
 func TestDenied(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		for why, d := range denials() {

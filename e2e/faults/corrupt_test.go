@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A value that another program has written to a key counts as a limit just used up: denied now, and recovered after a period.
+// A key that another program has overwritten counts as just used up: it denies now and has recovered after one period.
 func TestKeysThatOthersWroteTo(t *testing.T) {
 	const period = time.Second
 	const future = "\xff\xff\xff\xff\xff\xff\xff\x7f" // until when the key is kept

@@ -14,9 +14,9 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A Redis that is nearly as far away as the deadline decides as often as it answers a plain command on a connection that is open: at
-// most two of a hundred decisions more are made without it, and half of them take at most 1.15 times as long. So it does a second
-// after the start, and again after it was away.
+// The round trip to this Redis takes nearly as long as the deadline. Redis still decides as often as it replies to plain
+// commands on an open connection: at most two percent more decisions are made without it, and the median decision takes at most
+// 1.15 times as long. This holds one second after the start, and again after an outage.
 func TestFarRedisDecides(t *testing.T) {
 	server := redistest.Start(t)
 	var wires sync.WaitGroup

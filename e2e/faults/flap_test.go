@@ -28,8 +28,8 @@ var slownesses = map[string]func(i int, h core.Health) time.Duration{
 	},
 }
 
-// A Redis that answers in time and then does not, over and over, is not called and dropped many times a second: from the
-// fourth outage on, each lasts for a quarter of a second at least. The log has a line for the first one.
+// If a Redis replies in time and then does not, again and again, the breaker does not open and close many times a second: from
+// the fourth outage on, each lasts for at least a quarter of a second. The log has one line for the first outage.
 func TestBreakerDoesNotFlap(t *testing.T) {
 	const lasts, step = 5 * time.Second, 5 * time.Millisecond
 	for name, slowness := range slownesses {

@@ -27,8 +27,8 @@ const (
 	floodOf    = "SPILLGATE_FLOOD"
 )
 
-// One client floods a server with 2,000 connections and costs that vary, so that the process lacks CPU, while Redis works. The
-// client gets what Redis and this process admit, each once, and nobody else is denied.
+// One client floods a server with 2,000 connections and varying costs, so that the process lacks CPU while Redis works. The
+// client is admitted at most what Redis and this process each admit, and no other client is denied.
 func TestFloodThatTakesTheCPU(t *testing.T) {
 	for mode := range modes {
 		for name, heeds := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {

@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// 500 callers do not all call a server that is down or has just restarted. The proxy counts a connection for each attempt of the
-// client, also while the server is down.
+// While a server is down or restarts, few of 500 callers call it. The proxy counts a connection for each attempt, even while the
+// server is down.
 func TestHerd(t *testing.T) {
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// While a server goes down and comes back every 100ms, at most as much is admitted as the limit in the server and the limit in this
-// process, each once.
+// A server goes down and comes back every 100ms. At most what the limit in Redis and the limit in this process each admit is
+// admitted.
 func TestFlapping(t *testing.T) {
 	const capacity, perSecond, lasts = 50, 10, 3 * time.Second
 	for mode := range modes {

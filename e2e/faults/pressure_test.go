@@ -26,7 +26,7 @@ func during(d time.Duration, enough func() bool, g *guard, callers int, pause ti
 	return goroutines, wait()
 }
 
-// If a server accepts everything and answers nothing, 500 callers wait for one deadline, and not a second time.
+// If a server accepts connections and never replies, 500 callers wait for one deadline, but not for a second one.
 func TestBlackHoleHoldsNobody(t *testing.T) {
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {

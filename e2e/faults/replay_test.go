@@ -30,8 +30,7 @@ func executions(t testing.TB, c *redis.Client) int {
 	return commandStat(t, c, "fcall", "calls") + commandStat(t, c, "eval", "calls") + commandStat(t, c, "evalsha", "calls")
 }
 
-// A third of all decisions suffers a fault, which is too few for the breaker. The others have 1.5s, also where a reply
-// never comes in time.
+// A third of all decisions meets a fault, which is too few to open the breaker. The others have 1.5s.
 func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 	const timeout, rounds = 1500 * time.Millisecond, 4
 	tests := []struct {
@@ -82,8 +81,8 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 	}
 }
 
-// Four callers are undisturbed while libraries and scripts are flushed again and again. A run that the server does not
-// know is sent once more: as a function after its library has been loaded, or at last as an EVAL.
+// Four callers do not notice that libraries and scripts are flushed again and again. A run that the server does not know is sent
+// once more: as a function once the library is loaded, or else as an EVAL.
 func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	s := newScene(t)
 	limit := slowly(1_000_000)

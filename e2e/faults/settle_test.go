@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// A Redis that is cut off while a request runs cannot release the hold. The final cost is charged to the fallback,
-// which decides next.
+// If Redis is cut off while a request runs, its hold cannot be released. The final cost is charged to the fallback, which makes
+// the next decisions.
 func TestCutBetweenTakeAndSettle(t *testing.T) {
 	s := newScene(t)
 	rule := slowly(10).By(func(*http.Request) (string, error) { return "k", nil })

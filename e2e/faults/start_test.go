@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A limiter whose Redis never worked enforces by its failure mode from the first request on.
+// If Redis never works, the failure mode decides from the first request on.
 func TestWrongFromTheStart(t *testing.T) {
 	s := newScene(t)
 	s.do("config", "set", "requirepass", "secret")

@@ -54,7 +54,7 @@ func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	return results, nil
 }
 
-// stale answers peeks with the results of the previous call.
+// stale returns the results of the previous call from peeks.
 type stale struct {
 	core.Store
 	mu   sync.Mutex

@@ -87,8 +87,7 @@ func (v *visitor) ask(addr, path string) *http.Response {
 	return resp
 }
 
-// TestInFlightOfThreeProcesses sends 1,000 requests to three processes: at most 20 run at once, and at times exactly
-// 20.
+// TestInFlightOfThreeProcesses sends 1,000 requests to three processes: at most 20 run at once, and sometimes exactly 20.
 func TestInFlightOfThreeProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

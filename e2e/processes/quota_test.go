@@ -47,7 +47,7 @@ func sold(store core.Store) http.Handler {
 	return mux
 }
 
-// TestTwoProcessesSellAPlan uses 60 of 100 requests in two processes, has support give 50 more, and uses the other 90.
+// TestTwoProcessesSellAPlan uses 60 of 100 requests in two processes, grants 50 more, and uses the remaining 90.
 func TestTwoProcessesSellAPlan(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -107,8 +107,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	order(120, "partner", 120)
 }
 
-// TestPollsOfUsageAreOneCallEach asks for the usage 1,000 times. Each poll is one call of Redis for all rules, and
-// changes nothing.
+// TestPollsOfUsageAreOneCallEach polls the usage 1,000 times. Each poll makes one call of Redis for all rules and changes
+// nothing.
 func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

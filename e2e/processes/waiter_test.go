@@ -174,8 +174,7 @@ func waitRate(t *testing.T) int {
 	return rate
 }
 
-// TestProcessesWaitInOneOrder checks that all of a thousand requests of ten processes go on, one by one, with one
-// call each.
+// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes proceed one by one, with one call each.
 func TestProcessesWaitInOneOrder(t *testing.T) {
 	rate := waitRate(t)
 	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)

@@ -124,7 +124,7 @@ func TestResetForgetsAllButHolds(t *testing.T) {
 	}
 }
 
-// Of too many grants, two become one, which at no instant grants more than both.
+// If there are too many grants, two are merged. The merged grant never grants more than both.
 func TestMergedGrantsNeverAddUpToMore(t *testing.T) {
 	for _, row := range [][2]int64{{3, 4}, {3, -4}, {-3, 4}, {-3, -4}, {5, -5}, {-5, 5}} {
 		var c Cells

@@ -58,7 +58,7 @@ func limitsOf(queries []query) (limits []algorithm.Limit, n int) {
 	return limits, n
 }
 
-// decide has s decide queries.
+// decide lets s decide queries.
 func decide(s *Store, queries []query) time.Time {
 	var ops []Op
 	for i := 0; i < len(queries); {
@@ -83,7 +83,7 @@ func decide(s *Store, queries []query) time.Time {
 	return s.Time(at)
 }
 
-// settle has s settle queries.
+// settle lets s settle queries.
 func settle(s *Store, queries []query) {
 	var ops []Op
 	var firsts []*query
@@ -108,7 +108,7 @@ func settle(s *Store, queries []query) {
 	}
 }
 
-// reset has s reset a pair.
+// reset lets s reset a pair.
 func reset(s *Store, p Pair) { _, _ = s.Do([]Op{{Kind: Reset, Pair: p}}, nil) }
 
 // shard returns the shard that has the records of p.

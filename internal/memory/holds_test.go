@@ -35,7 +35,7 @@ func ban(s *Store, key string, d time.Duration) {
 	settle(s, []query{{Pair: pairOf("rule", key), Ban: d.Microseconds()}})
 }
 
-// Otherwise another request would see one claim of a request settled and the other one not.
+// Otherwise, another request could see one claim of a request settled and the other claim not.
 func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	var s *Store
 	var pairs []Pair
@@ -68,7 +68,7 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	}
 }
 
-// A record that has long been idle would be dropped at once, and the client's next request would add another one.
+// A record that counted as idle since its charge would be dropped at once, and the next request would add it again.
 func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)

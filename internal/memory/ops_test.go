@@ -73,7 +73,7 @@ func TestSweepChargesWhatHasEnded(t *testing.T) {
 	}
 }
 
-// A store with room to spare drops what has been idle for a while. It does not move a hold that is later than that.
+// A store that is not full drops records that have been idle for a while. It does not move holds that end later.
 func TestSweepLeavesAHoldWhereItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1000, nil)

@@ -53,8 +53,7 @@ func tryAll(s *Store, asks []query, sh *shard) bool {
 	return true
 }
 
-// A room that remembers records keeps a table in memory that has grown since, and one that was made for a large request
-// stays large.
+// A room that kept pointers to records would keep an old table in memory, and a room for a large request would stay large.
 func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 	s := New(10_000, nil)
 	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
@@ -84,7 +83,7 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 	}
 }
 
-// A state that keeps its tick where others have the end of their code is found by its own kind alone.
+// A bucket keeps its tick in bits in which other algorithms have their code. It is still found by its own kind only.
 func TestKindsOfOnePeriodDiffer(t *testing.T) {
 	for _, a := range algorithms {
 		for _, b := range algorithms {

@@ -40,7 +40,7 @@ func TestPairTakesItsHoldsAlongToARecordOfItsOwn(t *testing.T) {
 	})
 }
 
-// The pair gets records of its own while it holds something, but the state of the limit that the hold is of stays shared.
+// The pair gets records of its own while it holds something, but the state of the held limit stays shared.
 func TestEndOfAHoldIsChargedToStatesThatAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x, _ := full(t)

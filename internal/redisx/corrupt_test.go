@@ -203,8 +203,7 @@ func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	}
 }
 
-// A member of the set of a log that the store did not write, and a score that no clock has reached, make no sense. So does a key of
-// another type.
+// Members that the store did not write, scores in the future and keys of another type are corrupt.
 func TestCorruptLogDeniesForOnePeriodAtMost(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx, l := t.Context(), core.PerMinute(5).Using(core.SlidingLog)

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// The server may decide a denial before a reset, while its reply is read after the reset.
+// The server may deny before a reset, and the store may read the reply after it.
 func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s := New(nil, Options{DenyCache: 10})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
@@ -92,7 +92,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	})
 }
 
-// Another process may return requests that it has leased; this process knows of it one Lease later.
+// Another process may return leased requests, so a denial is remembered for at most one Lease.
 func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 	client := frozenStore(t).decider.server.client
 	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {
@@ -110,7 +110,7 @@ func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 	}
 }
 
-// In an outage, a denial says something about requests of other costs, for as long as a cost of 1 does not fit.
+// During an outage, a remembered denial also denies requests of other costs, as long as a cost of 1 does not fit.
 func TestKnownDenial(t *testing.T) {
 	hour := core.MustParseLimits("10/h")
 	two := core.MustParseLimits("10/h, 5/m")

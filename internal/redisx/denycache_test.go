@@ -211,7 +211,8 @@ func TestDenialCausedByHoldsIsNotRemembered(t *testing.T) {
 	})
 }
 
-// A store that remembers denials answers like one that does not, whatever this process charges, settles and resets meanwhile.
+// A store that remembers denials returns the same results as a store that does not, whatever this process charges, settles and
+// resets in the meantime.
 func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 	kinds := []core.Claim{
 		{Rule: "hour", Limits: core.MustParseLimits("5/h")},
@@ -266,7 +267,7 @@ func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 	}
 }
 
-// A denial of a request that may wait also answers a request that may wait for less time.
+// The denial of a request that may wait also denies a request that may wait for less time.
 func TestRememberedDenialAnswersSmallerMaxWaits(t *testing.T) {
 	denying(t, 64, func(t *testing.T, s, plain *redisx.Store, client *redis.Client) {
 		a := core.Claim{Rule: "a", Key: "k", Limits: core.MustParseLimits("1/s"), MaxWait: 3 * time.Second}
@@ -297,7 +298,7 @@ func TestRememberedDenialAnswersSmallerMaxWaits(t *testing.T) {
 	})
 }
 
-// What a pair holds keeps a request from waiting at all, so its denial says nothing of other waits.
+// No request waits while a pair holds something, so such a denial says nothing about other waits.
 func TestDenialOfAWaitBehindHoldsIsNotRemembered(t *testing.T) {
 	denying(t, 64, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
 		held := claimOf("k", core.PerMinute(2))
@@ -328,7 +329,7 @@ func TestRememberedDenialOfACostThatNeverFitsStaysOne(t *testing.T) {
 	})
 }
 
-// Requests that a lease admits, holds and dry runs charge a pair as well.
+// Holds, dry runs and requests that a lease admits charge a pair, too.
 func TestEachKindOfChargeEndsARememberedDenial(t *testing.T) {
 	denying(t, 64, func(t *testing.T, s, plain *redisx.Store, _ *redis.Client) {
 		for name, change := range map[string]func(*core.Claim){

@@ -132,7 +132,7 @@ func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// The server forgets the library, and with it the function that each request calls.
+// FUNCTION FLUSH deletes the library, and with it the function that each request calls.
 func TestFunctionFlushFailsNoRequest(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	var flushed atomic.Int32

@@ -145,7 +145,7 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	}
 }
 
-// Neither a settlement nor a reset brings forward when a key expires.
+// Settlements and resets do not make a key expire earlier.
 func TestSettlementsAndResetsKeepTheExpiry(t *testing.T) {
 	for why, row := range map[string]struct {
 		hold bool
@@ -185,7 +185,7 @@ func limitsAs(limits string) core.Claim {
 	return c
 }
 
-// A request does not shorten the time for which a key is kept for the state of another limit.
+// A request does not make a key expire before the state of another limit has ended.
 func TestRequestDoesNotShortenTheExpiry(t *testing.T) {
 	for _, limits := range heldAndNot {
 		s, server := frozen(t)
@@ -229,7 +229,7 @@ func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 	}
 }
 
-// A state that cannot be read is not taken for one that was never stored.
+// A state that cannot be read is not treated as an empty state.
 func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))

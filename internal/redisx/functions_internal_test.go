@@ -82,7 +82,7 @@ func rejectingStore(t *testing.T, server *redistest.Server, errs map[string]erro
 	return New(client, Options{Prefix: t.Name()}), r
 }
 
-// Servers and proxies say in many ways that they do not run functions. Each is the text of one.
+// Servers and proxies reject functions with many different texts.
 func TestRejectedFunctionsMeanScripts(t *testing.T) {
 	server := redistest.Start(t)
 	for _, row := range []struct{ fcall, function string }{

@@ -149,7 +149,7 @@ func warm(t *testing.T, s *redisx.Store, c core.Claim) int {
 	}
 }
 
-// TestSettleAndResetReachLeases checks that they change what this process has leased of a key, and not only the server.
+// TestSettleAndResetReachLeases checks that settlements and resets change the leases of this process, not only the server.
 func TestSettleAndResetReachLeases(t *testing.T) {
 	s, _ := frozen(t)
 	c := leased(claimOf("k", core.PerDay(100)))
@@ -180,8 +180,8 @@ func TestSettleAndResetReachLeases(t *testing.T) {
 	}
 }
 
-// Callers of two processes that compete for the last requests get them all and no more, because nothing stays in a lease
-// that is too small. A server that has lost the script gets it again.
+// Callers of two processes compete for the last requests of a limit and get all of them, because no lease keeps some unused. A
+// server that has lost the library gets it again.
 func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -369,7 +369,7 @@ func decisionsOf(stores []*redisx.Store) (n uint64) {
 	return n
 }
 
-// TestThousandsOfLeasesEndAtOnce leases many keys that are not asked for again: all is returned, in few calls.
+// TestThousandsOfLeasesEndAtOnce leases many keys and does not use them again: all requests are returned, in few calls.
 func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 	const keys, asked = 1000, 4
 	server := redistest.Start(t)
@@ -419,8 +419,8 @@ func (a *abandoned) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A slot moves to another node while its keys are leased: grants and what is returned follow it. What a process
-// returns in a call without a reply stays charged.
+// A slot moves to another node while its keys are leased: grants and returns follow it. A return whose call gets no reply stays
+// charged.
 func TestLeasesWhileSlotsMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -139,7 +139,7 @@ func TestNothingIsGrantedBesideABanOrAHold(t *testing.T) {
 	})
 }
 
-// A process is never denied because of what it returns in the same call.
+// The requests that a call returns are available to the decision of the same call.
 func TestReturnsCountForTheirRequest(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, limits := range []string{"100/d", "100/d;fixed-window", "100/d, 100/d;fixed-window"} {
@@ -183,7 +183,7 @@ func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 	})
 }
 
-// Each claim of a request may return what its own lease has not used.
+// Each claim of a request may return the unused requests of its own lease.
 func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 	for _, limits := range []string{"100/d", "100/d;fixed-window"} {
 		s, one := frozenStore(t), core.MustParseLimits(limits)
@@ -237,14 +237,14 @@ func (h *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// An errorReply is what a server answers that does not do what it is asked.
+// An errorReply is the reply of a server that does not execute a command.
 type errorReply string
 
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
 
-// The store knows what became of the requests that a call should return if the call was answered or not sent. If it is
-// not known, they are lost: if they were returned again, the limit would be exceeded.
+// The outcome of a return is known if the server replied or the call was not sent. Otherwise the requests are lost: returning
+// them twice would exceed the limit.
 func TestOutcomesOfReturns(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
 	limits, _ := compiled.Limits(&c)
@@ -282,8 +282,7 @@ func TestOutcomesOfReturns(t *testing.T) {
 	}
 }
 
-// Requests charged ahead while a key is reset or banned, or has a grant, may have been charged before that, so they are not
-// used after it.
+// Requests charged ahead during a reset, a ban or a grant may have been charged before it, so they are not used after it.
 func TestResetsBansAndGrantsEndLeasesMadeMeanwhile(t *testing.T) {
 	c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("1000/d"), Cost: 1, Lease: 10 * time.Second}
 	for name, end := range map[string]func(*Store) error{

@@ -35,7 +35,8 @@ func sentTo(t *testing.T, client *redis.Client, f func()) (names []string) {
 	return names
 }
 
-// A server that has lost the library has not run the call: the store loads it, and sends this call again and no other.
+// A server that has lost the library has not executed the call. The store loads the library and sends this call again, and no
+// other call.
 func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
@@ -91,8 +92,8 @@ func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
 	}
 }
 
-// A user who may not load functions runs the script instead, and no longer asks for functions. If somebody else has loaded the
-// library, the user calls it.
+// The store of a user that may not load functions runs the script and no longer tries functions. If another user has loaded the
+// library, the store calls it.
 func TestUserWithoutTheRightToLoadFunctionsRunsTheScript(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// An address that has used its limit up sends logins for another user, whose key is in another slot, from 64 connections. Its
-// requests are denied, and must not lead to a denial of that user's own.
+// An address that has used up its limit sends logins for another user, whose key is in another slot, from 64 connections. These
+// denied requests must not make the server deny the user's own requests.
 func TestDeniedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

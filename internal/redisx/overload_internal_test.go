@@ -97,8 +97,8 @@ func flood(t *testing.T, l *core.Limiter, n int) (admitted, failed int64) {
 	return admits.Load(), fails.Load()
 }
 
-// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed, whatever the mode of
-// the rule. The server goes on to decide what it can.
+// A flood that a slow server cannot decide in time is an overload. The breaker stays closed, whatever the failure mode, and the
+// server keeps deciding.
 func TestLongQueueIsAnOverload(t *testing.T) {
 	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
 		t.Run(name, func(t *testing.T) { testLongQueue(t, mode) })

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A server keeps a number of plans, so requests that differ only in their costs and waits have one plan.
+// A server caches a bounded number of plans, so requests that differ only in their costs and waits share a plan.
 func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	s := frozenStore(t)
 	three := core.MustParseLimits("100/s, 1000/m, 5000/h")
@@ -58,7 +58,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	}
 }
 
-// A job that must charge nothing still decides for the sum of what its claims would be charged.
+// A job that only peeks still decides for the sum of its claims.
 func TestPeekingJobDecidesForAllItsClaims(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, limits := range []string{"9/d", "9/d;fixed-window", "9/d;sliding-window", "9/d;sliding-log"} {

@@ -217,7 +217,7 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 	}
 }
 
-// A caller that gives up before it leads its run passes the lead on; if it is the last one, the next run begins.
+// A caller that gives up before it leads its run passes the lead on. If it is the last caller, the next run begins.
 func TestLeadIsPassedOn(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
 	add := func(load int) *job {
@@ -276,8 +276,8 @@ func TestEndOfARunBeginsTheNext(t *testing.T) {
 	}
 }
 
-// Callers that come and give up at any time lose no lead: each gets a reply or its own error, and nothing is left behind.
-// The clients end calls at the deadline or do not, and the contexts are canceled or end at a deadline.
+// Callers begin and give up at any time. No lead is lost: each caller gets a reply or its own error, and nothing is left behind.
+// Some clients end calls at the deadline, and contexts are canceled or end at a deadline.
 func TestNoLeadIsLost(t *testing.T) {
 	for _, inline := range []bool{false, true} {
 		for _, alone := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// The script that gives a charge back also reports the state after it, which may include later requests of others.
+// The script that refunds a charge reports the state after the refund, which includes later requests of others.
 func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
@@ -33,7 +33,7 @@ func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	}
 }
 
-// A job that gives back its charge, because another job denied, reports what remains after that.
+// A job that refunds its charge, because another job was denied, reports what remains after the refund.
 func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 	for _, limits := range []string{"9/d", "9/d, 5 at once", "9/d;fixed-window", "9/d, 9/h;sliding-window"} {
 		for _, hold := range []bool{true, false} {
@@ -55,7 +55,7 @@ func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 	}
 }
 
-// It reports whether others in flight are in the way of the same request.
+// A job that refunds its charge reports whether holds of others deny the same request.
 func TestJobReportsHoldsOfOthersAfterItsRefund(t *testing.T) {
 	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d, 20/h"), Cost: 5, Hold: true}
 	other := c

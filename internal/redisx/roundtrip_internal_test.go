@@ -18,8 +18,8 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// A gatedClient answers no command until the gate opens, and then with an error. Its server has run functions before: otherwise
-// the store would ask over another connection whether a proxy ended this one because of them.
+// A gatedClient returns from no command until the gate opens, and then with an error. Its server has run functions before:
+// otherwise, the store would find out over another connection whether a proxy ended this one because of them.
 type gatedClient struct {
 	*redis.Client
 
@@ -47,8 +47,7 @@ func (c *gatedClient) open() {
 	synctest.Wait()
 }
 
-// A connection that is lost is one failure, however many callers wait for it: the breaker opens after five. So is a reply that
-// never comes.
+// A lost connection, or a missing reply, is one failure, however many callers wait for it: the breaker opens after five.
 func TestCallersOfARunShareItsFailure(t *testing.T) {
 	for why, row := range map[string]sharedFailure{
 		"connections lost":                       {lost: true, mostRuns: 3},
@@ -151,8 +150,8 @@ func testReadyRequests(t *testing.T) {
 	t.Error("eight requests took more than one run in each of 20 attempts")
 }
 
-// A job that is late is an overload of this process if it was never sent, if the server has answered another run in time
-// meanwhile, or if a caller woke up long after its deadline or was late to begin a run. Otherwise, the server has failed.
+// A job that misses its deadline is an overload of this process if it was never sent, if the server has replied to another run
+// in the meantime, or if this process was late itself. Otherwise, the server has failed.
 func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 	begun := time.Now()
 	for _, row := range []struct {
@@ -226,7 +225,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 	}
 }
 
-// Jobs that are not sent before their deadlines leave the queue, and say nothing about the server.
+// Jobs that are not sent before their deadlines leave the queue. They are not failures of the server.
 func TestDeadlineOfAWaitingJob(t *testing.T) {
 	s, q := busy(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

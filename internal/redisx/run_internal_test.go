@@ -64,7 +64,7 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 	return claims
 }
 
-// A new key gets an expiry, also if the key before it in the batch needs none.
+// A new key gets an expiry even if the key before it in the batch needs none.
 func TestAllKeysOfABatchExpire(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})

@@ -31,7 +31,7 @@ func TestBeginningHasAMonotonicReading(t *testing.T) {
 	}
 }
 
-// By itself, go-redis looks for new masters only after ten seconds.
+// Without the store's help, go-redis looks for new masters only after ten seconds.
 func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int64
