@@ -254,7 +254,7 @@ func TestLimiterBetweenTwoMounts(t *testing.T) {
 	}
 }
 
-// TestRouteOfTheInnerMount asks for the route of a request for which the inner mount has a longer pattern.
+// TestRouteOfTheInnerMount guards a request again in an inner mount, which knows another route.
 func TestRouteOfTheInnerMount(t *testing.T) {
 	byRoute := core.Rule{Name: "route", Limits: []core.Limit{core.PerHour(5)}, Match: func(r *http.Request) bool { return core.RoutePattern(r) == "/login" },
 		Key: func(r *http.Request) (string, error) { return "route:" + core.RoutePattern(r), nil }}

@@ -141,6 +141,7 @@ var grantRows = []row{
 		s.settle(core.Settlement{Rule: "rule", Key: "banned", Ban: time.Hour})
 		s.grant(used, 5)
 		s.grant(banned, 5)
+		used.Cost, banned.Cost = 1, 1
 		for _, r := range s.take(peek(used), peek(banned)) {
 			if r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < 50*minute {
 				s.Errorf("%+v, want a ban of 1h", r)
