@@ -171,7 +171,6 @@ var claimRows = []row{
 			"no period":            {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
 			"a negative rate":      {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(-1)}},
 			"an unknown algorithm": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1).Using(99)}},
-			"a lease too short":    {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Lease: 1},
 			"a known, wrong limit": {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: -1, Period: 24 * time.Hour}}},
 			"the same limit twice": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1), core.PerDay(2)}},
 		} {
