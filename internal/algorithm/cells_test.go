@@ -50,6 +50,43 @@ func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	}
 }
 
+func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
+	const a, b = 6_000_000, 18_000_000
+	for why, row := range map[string]struct {
+		at, cost, released int64
+		limits             []Limit
+		ok                 bool
+		left               [3]int64
+	}{
+		"of the first":             {a + 5, 3, 3, windows, true, [3]int64{4, 2, 9}},
+		"of the second":            {b, 9, 9, windows, true, [3]int64{7, 2, 0}},
+		"of the other limits":      {a + 5, 1, 1, both, true, [3]int64{7, 1, 9}},
+		"no more than is there":    {a, 8, 7, windows, true, [3]int64{0, 2, 9}},
+		"nothing of an earlier":    {a - 1, 3, 0, windows, false, [3]int64{7, 2, 9}},
+		"nothing of one between":   {a + 6_000_000, 3, 0, windows, false, [3]int64{7, 2, 9}},
+		"nothing of other limits":  {a, 3, 0, buckets, false, [3]int64{7, 2, 9}},
+		"of the last from a later": {b + 60_000_000, 2, 2, windows, true, [3]int64{7, 2, 7}},
+		"of the last of its limit": {b, 2, 2, both, true, [3]int64{7, 0, 9}},
+	} {
+		var c Cells
+		c.Hold(a, 7, 2, windows)
+		c.Hold(a, 2, 2, both)
+		c.Hold(b, 9, 2, windows)
+		if released, ok := c.Release(row.at, row.cost, row.limits); released != row.released || ok != row.ok {
+			t.Errorf("%s: %d, %t", why, released, ok)
+		}
+		for i, n := range row.left {
+			if c[i].N != n {
+				t.Errorf("%s: left %+v, want %d", why, c, row.left)
+			}
+		}
+	}
+	var none Cells
+	if _, ok := none.Release(1, 1, windows); ok {
+		t.Error("something was released of nothing")
+	}
+}
+
 func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	log := slidingLimit(9, 1_000_000, 0)
 	var c Cells
