@@ -148,6 +148,13 @@ var grantRows = []row{
 			}
 		}
 	}},
+	{"a negative grant begins no ban", func(s *suite) {
+		c := claim("key", "5/10m;ban=1h", 1)
+		s.grant(c, -5)
+		if r := s.take(peek(c))[0]; r.Allowed || r.RetryAfter > 10*minute {
+			s.Errorf("after all was taken away: %+v, want a wait until one request has drained", r)
+		}
+	}},
 	{"a log is granted no more than it can hold", func(s *suite) {
 		c := claim("key", "1000/h;sliding-log", 1)
 		grant := core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 9000}

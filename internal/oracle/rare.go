@@ -178,6 +178,13 @@ var rare = map[string][]Step{
 	"a request that did not wait is refunded when those behind it have gone": {
 		mayWait("10/s;burst=1", 1), mayWait("10/s;burst=1", 1), after(120*time.Millisecond, refund(0)), mayWait("10/s;burst=1", 1),
 	},
+	"a dry run that is held is settled above its cost only if that fits": {
+		take("7/d;fixed-window", 4), dryHold("7/d;fixed-window", 2), settle(1, 9), peek("7/d;fixed-window", 1),
+	},
+	"of 61 grants, the first two are merged: both add requests":              grantOften(4, 3),
+	"of 61 grants, the first two are merged: the first takes requests away":  grantOften(-4, 3),
+	"of 61 grants, the first two are merged: the second takes requests away": grantOften(4, -3),
+	"of 61 grants, the first two are merged: both take requests away":        grantOften(-4, -3),
 	"a grant of a sliding limit lasts one period": {
 		grants("5/m;sliding-log", 3), grants("5/m;sliding-window", 3), after(time.Minute-time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),
 		after(time.Microsecond, peek("5/m;sliding-log, 5/m;sliding-window", 1)),
@@ -229,6 +236,12 @@ func hold(limit string, cost int) Step {
 	return s
 }
 
+func dryHold(limit string, cost int) Step {
+	s := hold(limit, cost)
+	s.Claims[0].DryRun = true
+	return s
+}
+
 func mayWait(limit string, cost int) Step {
 	s := take(limit, cost)
 	s.Claims[0].MaxWait = time.Hour
@@ -239,6 +252,15 @@ func grants(limit string, n int) Step {
 	s := take(limit, 1)
 	s.Verb, s.Grant = "grant", n
 	return s
+}
+
+// grantOften returns 61 grants, a second apart, and peeks when the first two end.
+func grantOften(first, second int) []Step {
+	steps := []Step{grants("100/h;sliding-log", first), after(time.Second, grants("100/h;sliding-log", second))}
+	for range 59 {
+		steps = append(steps, after(time.Second, grants("100/h;sliding-log", 1)))
+	}
+	return append(steps, after(time.Hour-60*time.Second, peek("100/h;sliding-log", 1)), after(time.Second, peek("100/h;sliding-log", 1)))
 }
 
 func reset() Step { return Step{Verb: "reset", Pair: core.Pair{Rule: "a", Key: "x"}} }
