@@ -3,24 +3,10 @@ package redisx
 import (
 	"cmp"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
-
-// A testClock replaces a clock in tests, or is empty.
-type testClock struct {
-	atomic.Pointer[func() time.Time]
-}
-
-// micros returns the time in microseconds since 1970, or 0 if c is empty.
-func (c *testClock) micros() int64 {
-	if now := c.Load(); now != nil {
-		return (*now)().UnixMicro()
-	}
-	return 0
-}
 
 // A turn has the starts of the windows of a calendar around one minute of this process's clock. The server's clock,
 // which may differ by a day, chooses one: see lua/fixedwindow.lua.

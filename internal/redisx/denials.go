@@ -56,8 +56,33 @@ func newDenyCache(size int, l *layout) *denyCache {
 	return &denyCache{layout: l, seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
-// remember adds a request that was sent at an instant, when its pairs had changed so often, if it was denied.
-func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent time.Time, changes uint64) {
+// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil.
+func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) []*denySlot {
+	for i := 0; c != nil && i < len(claims); i++ {
+		dst = append(dst, c.slotOf(claims[i].Rule, claims[i].Key))
+	}
+	return dst
+}
+
+func (c *denyCache) slotOf(rule, identity string) *denySlot {
+	var buf [256]byte
+	return c.slot(c.layout.appendKey(buf[:0], rule, identity))
+}
+
+func (c *denyCache) slot(key []byte) *denySlot {
+	return &c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))]
+}
+
+// changesOf returns a number that grows when this process changes the pair of one of slots.
+func changesOf(slots []*denySlot) (sum uint64) {
+	for _, s := range slots {
+		sum += s.changes.Load()
+	}
+	return sum
+}
+
+// remember adds a request with pairs in slots that was sent at an instant, when they had changed so often, if it was denied.
+func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []core.Result, sent time.Time, changes uint64) {
 	i := denier(claims, results)
 	if i < 0 {
 		return
@@ -69,18 +94,17 @@ func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent ti
 	d.lasts = d.firstChange()
 	for i := range claims {
 		of := &claims[i]
-		gifts := c.slot([]byte(d.keys[i])).gifts.Load()
-		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: gifts})
+		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: slots[i].gifts.Load()})
 		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
 		}
 	}
-	for i := range d.results {
-		if c.changes(claims) == changes { // otherwise a gift may be newer than the denial
+	if changesOf(slots) == changes { // otherwise a gift may be newer than the denial
+		for i := range d.results {
 			d.known = max(d.known, deniesFor(&d.results[i], true, false))
 		}
 	}
-	c.slot([]byte(d.keys[i])).denial.Store(d)
+	slots[i].denial.Store(d)
 	for range 2 { // so that a cache with few denials takes little memory
 		c.sweep(d.received)
 	}
@@ -118,22 +142,27 @@ func (d *denial) firstChange() time.Duration {
 
 // appendTo appends the results of claims, which d is of, at now. It never makes a wait too short.
 func (d *denial) appendTo(dst []core.Result, claims []core.Claim, now time.Time) []core.Result {
-	past := now.Sub(d.received).Truncate(time.Microsecond)
+	past := now.Sub(d.received)
 	left := d.results
 	for i := range claims {
 		for range claims[i].Limits {
-			r := left[0]
+			dst = append(dst, withMaxWait(later(left[0], past), d.asked[i].wait, claims[i].MaxWait))
 			left = left[1:]
-			r.At = r.At.Add(past)
-			for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter, &r.Wait} {
-				if *wait > 0 && *wait != core.Never {
-					*wait -= past
-				}
-			}
-			dst = append(dst, withMaxWait(r, d.asked[i].wait, claims[i].MaxWait))
 		}
 	}
 	return dst
+}
+
+// later returns r as it is some time after its decision.
+func later(r core.Result, past time.Duration) core.Result {
+	past = past.Truncate(time.Microsecond)
+	r.At = r.At.Add(past)
+	for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter, &r.Wait} {
+		if *wait != core.Never {
+			*wait = max(*wait-past, 0)
+		}
+	}
+	return r
 }
 
 // withMaxWait returns the result of a claim that may wait for less time than the claim that r is of.
@@ -147,6 +176,19 @@ func withMaxWait(r core.Result, before, maxWait time.Duration) core.Result {
 	return r
 }
 
+// find returns the denial of claims, if it still is one, or nil. It also returns the current time.
+func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
+	for i := range claims {
+		if d = c.slotOf(claims[i].Rule, claims[i].Key).denial.Load(); d == nil {
+			continue
+		}
+		if now = time.Now(); now.Sub(d.sent) < d.lasts && c.denies(d, claims) {
+			return d, now
+		}
+	}
+	return nil, now
+}
+
 // denies reports whether d denies claims: they ask the same of the same pairs, which have not changed since.
 func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	if len(d.keys) != len(claims) {
@@ -155,12 +197,9 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	var buf [256]byte
 	changes := uint64(0)
 	for i := range claims {
-		key := c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
-		if string(key) != d.keys[i] {
-			return false
-		}
 		a, of := &d.asked[i], &claims[i]
-		if of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
+		key := c.layout.appendKey(buf[:0], of.Rule, of.Key)
+		if string(key) != d.keys[i] || of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
 			return false
 		}
 		changes += c.slot(key).changes.Load()
@@ -168,49 +207,20 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	return changes == d.changes
 }
 
-func (c *denyCache) slot(key []byte) *denySlot {
-	return &c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))]
-}
-
-// find returns the denial of claims, if it still is one, or nil.
-func (c *denyCache) find(claims []core.Claim, now time.Time) *denial {
-	var buf [256]byte
-	for i := range claims {
-		key := c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
-		d := c.slot(key).denial.Load()
-		if d != nil && now.Sub(d.sent) < d.lasts && c.denies(d, claims) {
-			return d
+// noteTake ends the denials that claims with pairs in slots have changed by being charged: if they were, or may have been. It
+// reports whether they were denied.
+func noteTake(claims []core.Claim, slots []*denySlot, results []core.Result, err error) (denied bool) {
+	for i := 0; err == nil && i < len(results); i++ {
+		if !results[i].Allowed && !results[i].DryRun {
+			return true
 		}
 	}
-	return nil
-}
-
-// changes returns a number that grows when this process changes a pair of claims.
-func (c *denyCache) changes(claims []core.Claim) (sum uint64) {
-	var buf [256]byte
-	for i := range claims {
-		sum += c.slot(c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).changes.Load()
-	}
-	return sum
-}
-
-// noteChange ends the denials of requests for a pair, which this process has changed.
-func (c *denyCache) noteChange(rule, identity string) {
-	var buf [256]byte
-	c.slot(c.layout.appendKey(buf[:0], rule, identity)).changes.Add(1)
-}
-
-// noteTake ends the denials that claims have changed by being charged: if they were, or may have been.
-func (c *denyCache) noteTake(claims []core.Claim, results []core.Result, err error) {
-	isDenied := func(r core.Result) bool { return !r.Allowed && !r.DryRun }
-	if c == nil || err == nil && slices.ContainsFunc(results, isDenied) {
-		return
-	}
-	for i := range claims {
+	for i, s := range slots {
 		if !claims[i].Peek {
-			c.noteChange(claims[i].Rule, claims[i].Key)
+			s.changes.Add(1)
 		}
 	}
+	return false
 }
 
 // sweep looks at one slot, and drops its denial if that has ended.
@@ -223,74 +233,79 @@ func (c *denyCache) sweep(now time.Time) {
 
 // forget ends the denials of requests for pairs, also for the time when the server cannot be asked.
 func (c *denyCache) forget(pairs []core.Pair) {
-	if c == nil {
-		return
+	for i := 0; c != nil && i < len(pairs); i++ {
+		s := c.slotOf(pairs[i].Rule, pairs[i].Key)
+		s.gifts.Add(1)
+		s.changes.Add(1)
 	}
+}
+
+// Denied reports whether a remembered denial says that c cannot fit, whatever it costs, and appends the results. It is for
+// the time when the server cannot be asked, so it does not end after maxDenial.
+func (s *Store) Denied(c *core.Claim, dst []core.Result) (results []core.Result, denied bool) {
+	if s.denials == nil {
+		return dst, false
+	}
+	return s.denials.known(c, time.Now(), dst)
+}
+
+// known appends the results of a denied c.
+func (c *denyCache) known(claim *core.Claim, now time.Time, dst []core.Result) (results []core.Result, denied bool) {
 	var buf [256]byte
-	for _, p := range pairs {
-		c.slot(c.layout.appendKey(buf[:0], p.Rule, p.Key)).gifts.Add(1)
-		c.noteChange(p.Rule, p.Key)
+	key := c.layout.appendKey(buf[:0], claim.Rule, claim.Key)
+	slot := c.slot(key)
+	d := slot.denial.Load()
+	if d == nil {
+		return dst, false
 	}
-}
-
-const (
-	// recent is how long a pair counts as recently denied.
-	recent = 10 * time.Second
-
-	// settled is how long ago the first denial of a pair must have been for another denial to count as lasting, because
-	// a pair may be denied for a cost that is about to be refunded to another request.
-	settled = 100 * time.Millisecond
-)
-
-// deniedPairs records which pairs were denied recently. It sometimes confuses two pairs, which costs a round trip. Only
-// stores whose requests need several jobs use it. The zero value is empty.
-type deniedPairs struct {
-	begun atomic.Pointer[deniedTable]
-}
-
-type deniedTable struct {
-	seed  maphash.Seed
-	begun time.Time
-	cells [8192]atomic.Uint64 // half of the hash of a key, then its first recent denial in milliseconds since begun
-}
-
-// add records that the pair with key was denied.
-func (p *deniedPairs) add(key string, now time.Time) {
-	t := p.begun.Load()
-	if t == nil {
-		p.begun.CompareAndSwap(nil, &deniedTable{seed: maphash.MakeSeed(), begun: now.Add(-time.Millisecond)})
-		t = p.begun.Load()
-	}
-	mark, cell := t.find(key)
-	if age, ok := t.age(mark, cell, now); !ok || age > recent/2 {
-		cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
-	}
-}
-
-// find returns half of the hash of a key, and its cell.
-func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
-	h := maphash.String(t.seed, key)
-	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
-}
-
-// age returns how long ago the pair with a mark was first denied, and whether that was recently.
-func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
-	v := cell.Load()
-	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
-	return age, v != 0 && v&^(1<<32-1) == mark && age < recent
-}
-
-// anyOf reports whether a pair with one of keys was denied recently, but at least ago before now.
-func (p *deniedPairs) anyOf(keys []string, now time.Time, ago time.Duration) bool {
-	t := p.begun.Load()
-	if t == nil {
-		return false
-	}
-	for _, key := range keys {
-		mark, cell := t.find(key)
-		if age, ok := t.age(mark, cell, now); ok && age >= ago {
-			return true
+	first := 0
+	for i := range d.keys {
+		a := &d.asked[i]
+		if d.keys[i] == string(key) && slices.Equal(a.limits, claim.Limits) {
+			if past := now.Sub(d.sent); past >= d.known || a.gifts != slot.gifts.Load() {
+				return dst, false
+			}
+			return d.appendDenied(dst, first, a, claim, now)
 		}
+		first += len(a.limits)
 	}
-	return false
+	return dst, false
+}
+
+// appendDenied appends the results of d for the limits of a, the first of which is result first, if they deny claim.
+func (d *denial) appendDenied(dst []core.Result, first int, a *asked, claim *core.Claim, now time.Time) (results []core.Result, denied bool) {
+	past := now.Sub(d.sent)
+	for _, r := range d.results[first : first+len(a.limits)] {
+		denied = denied || past < deniesFor(&r, claim.Cost >= a.cost, claim.MaxWait > 0)
+	}
+	if !denied {
+		return dst, false
+	}
+	for _, r := range d.results[first : first+len(a.limits)] {
+		switch {
+		case r.Allowed, r.RetryAfter == core.Never:
+		case claim.Cost > r.Limit.Capacity():
+			r.RetryAfter = core.Never
+		case claim.Cost != a.cost:
+			r.RetryAfter = max(r.RetryAfter, r.ResetAfter) // any cost up to the capacity fits then
+		}
+		dst = append(dst, later(r, past))
+	}
+	return dst, true
+}
+
+// deniesFor returns for how long after its decision r denies a request that costs as much or, if not costsMore, any
+// request. A request that may wait can fit although nothing remains.
+func deniesFor(r *core.Result, costsMore, waits bool) time.Duration {
+	switch {
+	case r.Allowed, r.RetryAfter <= 0:
+		return 0
+	case costsMore:
+		return r.RetryAfter
+	case r.Remaining > 0, waits:
+		return 0
+	case r.RefillAfter > 0:
+		return min(r.RetryAfter, r.RefillAfter)
+	}
+	return r.RetryAfter
 }

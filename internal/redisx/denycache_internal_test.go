@@ -18,13 +18,14 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	now := time.Now()
 	results := []core.Result{{RetryAfter: 2 * maxDenial}}
-	find := func() *denial { return s.denials.find(claims, now) }
-	changes := s.denials.changes(claims)
+	find := func() *denial { d, _ := s.denials.find(claims); return d }
+	slots := s.denials.slotsOf(claims, nil)
+	changes := changesOf(slots)
 	s.denials.forget([]core.Pair{{Key: "k"}})
-	if s.denials.remember(claims, results, now, changes); find() != nil {
+	if s.denials.remember(claims, slots, results, now, changes); find() != nil {
 		t.Error("a denial from before the reset is remembered")
 	}
-	if s.denials.remember(claims, results, now, s.denials.changes(claims)); find() == nil {
+	if s.denials.remember(claims, slots, results, now, changesOf(slots)); find() == nil {
 		t.Error("a denial from after the reset is not remembered")
 	}
 	claims[0].Limits[0].Rate = 6
@@ -41,7 +42,7 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
+			s.denials.remember(claims, s.denials.slotsOf(claims, nil), []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 			if _, ok := s.TakeLocal(claims, nil); !ok {
 				t.Fatal("a denial is not remembered")
 			}
@@ -59,7 +60,8 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {
-			s.denials.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
+			claims := []core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}
+			s.denials.remember(claims, s.denials.slotsOf(claims, nil), []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 		}
 		kept := func() (n int) {
 			for i := range s.denials.slots {
@@ -103,7 +105,7 @@ func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := s.denials.slot([]byte(s.decider.layout.key("", "k"))).denial.Load()
+		d := s.denials.slotOf("", "k").denial.Load()
 		if d == nil || d.lasts != want {
 			t.Errorf("lease %v: %+v, want a denial that lasts %v", lease, d, want)
 		}

@@ -2,6 +2,9 @@ package redisx
 
 import (
 	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -27,17 +30,17 @@ type functions struct {
 // now returns the time since s began. The wall clock may be set back; this one is monotonic.
 func (s *server) now() int64 { return max(1, int64(time.Since(s.begun))) }
 
-// call sends c to the server and returns the reply. Another attempt follows only an error reply that says that the
-// server has not run c.
-func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
-	if s.usesScripts(ctx) {
-		return s.sendScript(ctx, c)
+// call does jobs in one run of the script, and returns the reply. Another attempt follows only an error reply that says that the
+// server has not done them.
+func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
+	if refused := s.functions.refused.Load(); refused != 0 && s.usesScripts(ctx, refused) {
+		return s.sendScript(ctx, jobs)
 	}
-	reply, err := s.send(ctx, c, "fcall", s.script.function)
-	if isNotFound(err) {
+	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
+	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
 		if err = s.round(ctx, s.loadLibrary); err == nil {
-			reply, err = s.send(ctx, c, "fcall", s.script.function)
+			reply, err = s.send(ctx, "fcall", s.script.function, jobs)
 		}
 	}
 	switch {
@@ -53,20 +56,26 @@ func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
 		return nil, err
 	}
 	refusal := err
-	if reply, err = s.sendScript(ctx, c); err == nil && !isNotFound(refusal) {
+	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(refusal) {
 		s.useScripts(refusal)
 	}
 	return reply, err
 }
 
-// usesScripts reports whether to send a script. A minute after the server has rejected a function, one call asks again
-// whether it runs functions.
-func (s *server) usesScripts(ctx context.Context) bool {
-	refused, now := s.functions.refused.Load(), s.now()
-	switch {
-	case refused == 0:
-		return false
-	case now-refused < int64(retryFunctions) || !s.functions.refused.CompareAndSwap(refused, now):
+// sendScript does jobs by the digest of the script, or by its source if the server does not have the script.
+func (s *server) sendScript(ctx context.Context, jobs []*job) ([]int64, error) {
+	reply, err := s.send(ctx, "evalsha", s.script.sha, jobs)
+	if err != nil && hasCode(err, "NOSCRIPT") {
+		reply, err = s.send(ctx, "eval", s.script.source, jobs)
+	}
+	return reply, err
+}
+
+// usesScripts reports whether to send a script to a server that has rejected a function at an instant. A minute after that, one
+// call asks again whether it runs functions.
+func (s *server) usesScripts(ctx context.Context, refused int64) bool {
+	now := s.now()
+	if now-refused < int64(retryFunctions) || !s.functions.refused.CompareAndSwap(refused, now) {
 		return true
 	}
 	err := s.tryFunction(ctx)
@@ -75,7 +84,7 @@ func (s *server) usesScripts(ctx context.Context) bool {
 
 // tryFunction calls the function with no requests, which changes nothing, and returns the error.
 func (s *server) tryFunction(ctx context.Context) error {
-	_, err := s.send(ctx, newCall(0), "fcall", s.script.function)
+	_, err := s.send(ctx, "fcall", s.script.function, nil)
 	return err
 }
 
@@ -151,4 +160,47 @@ func isFault(err error) bool {
 	text := replyOf(err)
 	code, _, _ := strings.Cut(text, " ")
 	return slices.Contains(faults, code) || strings.Contains(text, "@user_function") || strings.Contains(text, "unauthenticated")
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// luaFiles are the files of lua/, each after those that it uses.
+var luaFiles = []string{"number", "word", "cells", "pair", "bucket", "window", "sliding", "log", "plan", "op", "run"}
+
+// A script is what decides in Redis. A server gets it once, in one of two ways: as a library of one function, or as a script.
+//
+// A library defines what the files of lua/ define when its function is called for the first time, because that needs the library
+// struct, which a server does not offer while it loads a library. A script defines all of it in each run.
+type script struct {
+	function string // its name has a digest, so that two versions of this program can use one server
+	library  string // for FUNCTION LOAD, with the same name
+
+	source string // for EVAL
+	sha    string // its SHA-1 digest, for EVALSHA
+}
+
+var theScript = newScript(read(luaFiles...))
+
+func newScript(files string) *script {
+	s := &script{source: files + "return run(KEYS, ARGV)\n"}
+	digest := sha1.Sum([]byte(s.source))
+	s.sha = hex.EncodeToString(digest[:])
+	s.function = "spillgate_" + s.sha[:12]
+	s.library = "#!lua name=" + s.function + "\nlocal function define()\n" + files + "return run\nend\nlocal run\nredis.register_function('" + s.function +
+		"', function(keys, args)\n  run = run or define()\n  return run(keys, args)\nend)\n"
+	return s
+}
+
+// read returns some of the files, joined.
+func read(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		b.Write(text)
+	}
+	return b.String()
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// jobOf returns the only job of a request.
+// jobOf returns the job of a request, ready to be run.
 func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
-	r, err := s.decider.layout.newTake(claims)
+	j, err := s.decider.layout.newTake(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &anyKeys.jobsOf(r, s.decider.layout)[0]
+	j.prepare(false)
+	return j
 }
 
 // stopped is a clock that does not go.

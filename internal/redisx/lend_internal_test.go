@@ -25,13 +25,11 @@ func loan(t *testing.T, c core.Claim, want int64, unused lease.Portions) lease.L
 
 // returningJob returns a job that decides a claim and first returns unused requests.
 func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Portions) *job {
-	r, err := s.decider.layout.newTake([]core.Claim{c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := s.jobOf(t, c)
 	l := loan(t, c, 0, unused)
-	r.addUnused(s.decider.layout, &l)
-	return &anyKeys.jobsOf(r, s.decider.layout)[0]
+	j.addUnused(s.decider.layout, &l)
+	j.prepare(false)
+	return j
 }
 
 // ahead charges n requests ahead, and returns how many the server allowed.
@@ -193,14 +191,12 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 		}
 		atA, _ := s.ahead(t, claims[0], 10)
 		atB, _ := s.ahead(t, claims[2], 20)
-		r, err := s.decider.layout.newTake(claims)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := s.jobOf(t, claims...)
 		for _, l := range []lease.Loan{loan(t, claims[0], 0, lease.Portions{{At: atA, Count: 4}}), loan(t, claims[2], 0, lease.Portions{{At: atB, Count: 6}})} {
-			r.addUnused(s.decider.layout, &l)
+			j.addUnused(s.decider.layout, &l)
 		}
-		s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
+		j.prepare(false)
+		s.mustRun(t, j)
 		for i, want := range []int64{93, 99, 85, 99} {
 			if got := s.remains(t, claims[i]); got != want {
 				t.Errorf("%s: %d remain for claim %d after a return, want %d", limits, got, i+1, want)

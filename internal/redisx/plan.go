@@ -2,35 +2,46 @@ package redisx
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// prepare sets what the script reads of j, and its load. If peek is set, j charges nothing that is decided.
+// prepare sets what the script reads of j, and its load, and makes room for the reply. If peek is set, j charges nothing that is decided.
 func (j *job) prepare(peek bool) {
 	letter := byte('t')
 	if peek {
 		letter = 'p'
 	}
-	r := j.request
+	decided := 0
+	j.keys = j.keys[:0]
+	for i := range j.ops {
+		o := &j.ops[i]
+		if o.place = j.keyIndex(o.key); o.isDecided() {
+			decided += len(o.limits)
+		}
+	}
 	var planBuf, wordBuf [512]byte
 	plan, words := append(planBuf[:0], letter), wordBuf[:0]
-	j.load, j.settled = 0, j.settled[:0]
-	last := -1
-	for _, asks := range [...][]int{j.asks, j.others} {
-		for _, i := range asks {
-			a := &r.asks[i]
-			o := &r.ops[a.op]
-			plan = a.appendPlan(plan, o, a.op != last)
-			if a.op != last {
-				words = o.appendWords(words)
-				if !o.isDecided() {
-					j.settled = append(j.settled, a.op)
-				}
+	j.load, j.settled, j.plain, j.usages = 0, 0, 0, slices.Grow(j.usages[:0], decided)[:decided]
+	rest := j.usages
+	for i := range j.ops {
+		o := &j.ops[i]
+		if o.isDecided() {
+			o.usages, rest = rest[:len(o.limits)], rest[len(o.limits):]
+			words = appendWords(words, o.cost, o.maxWait)
+		} else {
+			words = appendWords(words, o.cost, o.final, o.at, o.turn)
+			j.settled++
+		}
+		for n := range o.limits {
+			l := &o.limits[n]
+			plan = j.appendPlan(plan, o, l, n == 0)
+			j.load += o.load(l)
+			if o.isDecided() {
+				j.plain += replied(l)
 			}
-			last = a.op
-			j.load += a.load(o)
 		}
 	}
 	if string(plan) != j.plan { // j may start with the plan and the words of an earlier job
@@ -41,16 +52,17 @@ func (j *job) prepare(peek bool) {
 	}
 }
 
-// appendPlan appends what a plan says of a, an ask of o: see lua/plan.lua. begins says whether a is the first ask of o.
-func (a *ask) appendPlan(b []byte, o *op, begins bool) []byte {
-	head, starts := int64(a.place+1)<<6|int64(o.does)<<2, []int64(nil)
-	unit, ban := a.Unit+a.Width, a.Ban
+// appendPlan appends what a plan says of l, a limit of o: see lua/plan.lua. begins says whether l is the first limit of o.
+func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byte {
+	head, starts := int64(o.place+1)<<6|int64(o.does)<<2, []int64(nil)
+	unit, ban := l.Unit+l.Width, l.Ban
 	switch {
-	case a.turn != nil:
-		starts = a.turn.starts
-		unit, ban = int64(len(starts)), a.turn.minute
-	case a.log > 0:
-		unit = int64(a.logPlace + 1)
+	case l.Calendar != 0:
+		t := turnOf(l, j.wall)
+		starts = t.starts
+		unit, ban = int64(len(starts)), t.minute
+	case l.Algorithm == algorithm.SlidingLog: // its key is behind those of all pairs: see lua/pair.lua
+		unit = int64(j.keyIndex(o.key+":"+strconv.FormatInt(l.Micros, 10)) + 1)
 	}
 	if begins {
 		head |= 1
@@ -58,7 +70,7 @@ func (a *ask) appendPlan(b []byte, o *op, begins bool) []byte {
 	if o.dryRun {
 		head |= 2
 	}
-	for _, n := range [...]int64{head, a.kind(), a.Rate, a.Capacity, unit, ban} {
+	for _, n := range [...]int64{head, kindOf(l), l.Rate, l.Capacity, unit, ban} {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	for _, n := range starts {
@@ -67,27 +79,13 @@ func (a *ask) appendPlan(b []byte, o *op, begins bool) []byte {
 	return b
 }
 
-// kind returns the kind of the states of a: see lua/pair.lua.
-func (a *ask) kind() int64 {
-	if a.Kind == algorithm.CellsKind { // in flight, or of a ban
+// kindOf returns the kind of the states of a limit: see lua/pair.lua.
+func kindOf(l *algorithm.Limit) int64 {
+	if l.Kind == algorithm.CellsKind { // in flight, or of a ban
 		return 0
 	}
-	return (a.Micros|int64(a.Calendar))*24 + int64(a.Algorithm)*4
+	return (l.Micros|int64(l.Calendar))*24 + int64(l.Algorithm)*4
 }
-
-// appendWords appends the numbers of o: see lua/plan.lua.
-func (o *op) appendWords(b []byte) []byte {
-	if o.isDecided() {
-		return appendWords(b, o.cost, o.maxWait)
-	}
-	return appendWords(b, o.cost, o.final, o.at, o.turn)
-}
-
-// The plan and the words of a job that resets its only key.
-var (
-	resetPlan  = string((&ask{Limit: &noLimit}).appendPlan([]byte{'t'}, &op{does: reset}, true))
-	resetWords = string((&op{does: reset}).appendWords(nil))
-)
 
 // appendWords appends numbers as words: see lua/word.lua.
 func appendWords(b []byte, numbers ...int64) []byte {
@@ -97,7 +95,7 @@ func appendWords(b []byte, numbers ...int64) []byte {
 	return b
 }
 
-// The load of an ask on a server: of a plain request, of others, and of each so many members of a sliding log that it may add or
+// The load of a limit on a server: of a plain request, of others, and of each so many members of a sliding log that it may add or
 // remove. See maxLoad.
 const (
 	plainLoad      = 1
@@ -107,12 +105,12 @@ const (
 	maxMembers = 10_000 // of a sliding log: see lua/log.lua
 )
 
-// load returns an upper bound of the server's work for a, an ask of o.
-func (a *ask) load(o *op) int {
+// load returns an upper bound of the server's work for l, a limit of o.
+func (o *op) load(l *algorithm.Limit) int {
 	switch {
-	case a.Algorithm == algorithm.SlidingLog:
-		return otherLoad + int(min(a.Rate+o.cost, maxMembers)/membersPerLoad)
-	case a.Algorithm == algorithm.SlidingWindow, o.does == peek, o.does == hold, o.dryRun:
+	case l.Algorithm == algorithm.SlidingLog:
+		return otherLoad + int(min(l.Rate+o.cost, maxMembers)/membersPerLoad)
+	case l.Algorithm == algorithm.SlidingWindow, o.does == peek, o.does == hold, o.dryRun:
 		return otherLoad
 	}
 	return plainLoad

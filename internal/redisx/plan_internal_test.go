@@ -26,19 +26,23 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	for _, how := range []routing{anyKeys, byKey} {
 		for cost := range 5 {
 			wait := time.Duration(cost) * time.Second
-			r, err := s.decider.layout.newTake(claimsOf(2+1000*cost, wait))
+			take, err := s.decider.layout.newTake(claimsOf(2+1000*cost, wait))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, owed := range []*request{r, s.decider.layout.newSettle(settlementsOf(2+1000*cost, wait))} {
-				for i := range how.jobsOf(owed, s.decider.layout) {
-					jobs = append(jobs, &owed.jobs[i])
+			for _, j := range []*job{take, s.decider.layout.newSettle(settlementsOf(2+1000*cost, wait))} {
+				if how.split(j, s.decider.layout); len(j.parts) == 0 {
+					jobs = append(jobs, j)
+				}
+				for i := range j.parts {
+					jobs = append(jobs, &j.parts[i])
 				}
 			}
 		}
 	}
 	plans := make(map[string]bool)
 	for _, j := range jobs {
+		j.prepare(false)
 		plans[j.plan] = true
 	}
 	if len(plans) != 4 { // of all claims, of the claims of each key, and of the settlement
@@ -46,11 +50,11 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	}
 	for range 10 { // the jobs of a call stay in their order, and a plan that follows itself is sent once
 		rand.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-		c, last := callOf(0, jobs), ""
-		args := c.words[3+c.words[2].(int):]
+		words, last := callOf(0, jobs), ""
+		args := words[3+words[2].(int):]
 		for i, j := range jobs {
-			plan, words := args[2*i], args[2*i+1]
-			if want := j.plan; j.plan == last && plan != "" || j.plan != last && plan != want || words != j.words {
+			plan, numbers := args[2*i], args[2*i+1]
+			if want := j.plan; j.plan == last && plan != "" || j.plan != last && plan != want || numbers != j.words {
 				t.Fatalf("job %d after %q: sent %q, want %q", i, last, plan, want)
 			}
 			last = j.plan

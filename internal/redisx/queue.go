@@ -81,20 +81,29 @@ func (s *queues) setRouting(how routing) { s.routing.Store(uint32(how)) }
 // how returns the routing of the server, which may turn out to be a Redis Cluster.
 func (s *queues) how() routing { return routing(s.routing.Load()) }
 
-// do runs j and returns its error. If ctx ends first, the error is ctx's, or errLate.
-func (s *queues) do(ctx context.Context, j *job) error {
+// do runs j, whose caller has begun to wait at an instant, and returns its error. If ctx ends first, the error is ctx's, or errLate.
+func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
 	if j.unsent = ctx.Err() != nil; j.unsent {
 		return s.failed(j, ctx.Err())
 	}
 	alone := deadline.Alone(ctx)
-	for r := s.add(ctx, j, alone); ; {
+	s.mu.Lock()
+	r := s.add(ctx, j, begun, alone)
+	if r != nil {
+		s.begin(r, begun)
+	}
+	s.mu.Unlock()
+	for {
+		if r != nil && alone {
+			s.lead(ctx, r)
+			break
+		}
 		if r != nil {
-			s.begin(r)
-			if alone {
-				s.lead(ctx, r)
-				break
-			}
-			go s.leadDetached(ctx, r)
+			go func() { // the caller may give up before its deadline
+				own, cancel := deadline.Of(ctx)
+				defer cancel()
+				s.lead(own, r)
+			}()
 		}
 		select {
 		case r = <-j.wake:
@@ -107,6 +116,9 @@ func (s *queues) do(ctx context.Context, j *job) error {
 		if r == nil {
 			break
 		}
+		s.mu.Lock()
+		s.begin(r, time.Now())
+		s.mu.Unlock()
 	}
 	if err := j.failure; err != nil {
 		return s.failed(j, err)
@@ -114,23 +126,24 @@ func (s *queues) do(ctx context.Context, j *job) error {
 	return j.read()
 }
 
-// add adds j to its queue. If the caller of j leads a run, add returns that run.
-func (s *queues) add(ctx context.Context, j *job, alone bool) *run {
-	j.begun, j.run, j.failure, j.wake, j.left = time.Now(), nil, nil, nil, false
+// add adds j to its queue. If the caller of j leads a run, add returns that run. The caller has locked s.mu.
+func (s *queues) add(ctx context.Context, j *job, begun time.Time, alone bool) (r *run) {
+	j.begun, j.run, j.failure, j.wake, j.left = begun, nil, nil, nil, false
 	j.deadline, _ = ctx.Deadline()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	q := s.byRoute[j.route]
 	if q == nil {
 		q = &queue{route: j.route}
 		s.byRoute[j.route] = q
 	}
-	var r *run
 	if q.open != nil && q.open.hasRoomFor(j) {
 		q.open.add(j)
 	} else {
-		q.push(j)
-		r = s.dispatch(q, j)
+		list := &q.takes
+		if j.owed {
+			list = &q.owed
+		}
+		*list, q.load = append(*list, j), q.load+j.load
+		r = s.dispatch(q, j, begun)
 	}
 	if r == nil || !alone {
 		j.wake = make(chan *run, 1)
@@ -138,18 +151,9 @@ func (s *queues) add(ctx context.Context, j *job, alone bool) *run {
 	return r
 }
 
-func (q *queue) push(j *job) {
-	q.load += j.load
-	if j.isOwed() {
-		q.owed = append(q.owed, j)
-	} else {
-		q.takes = append(q.takes, j)
-	}
-}
-
 // newRun returns a run of the jobs that have waited longest.
-func (q *queue) newRun() *run {
-	r := &run{queue: q, sent: time.Now()}
+func (q *queue) newRun(now time.Time) *run {
+	r := &run{queue: q, sent: now}
 	r.jobs = r.one[:0]
 	for _, list := range [...]*[]*job{&q.owed, &q.takes} {
 		for len(*list) > 0 {
@@ -194,9 +198,9 @@ func (r *run) hasRoomFor(j *job) bool {
 
 // dispatch puts the jobs that wait into runs, as far as q allows, and wakes the callers that lead them. If the caller of
 // own leads a run, dispatch returns that run instead.
-func (s *queues) dispatch(q *queue, own *job) (leads *run) {
-	for q.load > 0 && s.allows(q) {
-		r := q.newRun()
+func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads *run) {
+	for q.load > 0 && s.allows(q, now) {
+		r := q.newRun(now)
 		r.elect()
 		q.inFlight, q.open = append(q.inFlight, r), r
 		if r.lead == own {
@@ -209,14 +213,14 @@ func (s *queues) dispatch(q *queue, own *job) (leads *run) {
 	case n == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as slots or identities
 		delete(s.byRoute, q.route)
 	case q.load > 0 && n < s.server.maxRuns && !q.armed:
-		q.arm(s)
+		q.arm(s, now)
 	}
 	return leads
 }
 
 // allows reports whether q may begin another run. If one is in flight, the next waits until as many jobs wait as that
 // one has, or until it is slow.
-func (s *queues) allows(q *queue) bool {
+func (s *queues) allows(q *queue, now time.Time) bool {
 	n := len(q.inFlight)
 	switch {
 	case n == 0:
@@ -225,13 +229,13 @@ func (s *queues) allows(q *queue) bool {
 		return false
 	}
 	oldest := q.inFlight[0]
-	return n < fewRuns && q.load >= oldest.load || time.Since(oldest.sent) >= slow
+	return n < fewRuns && q.load >= oldest.load || now.Sub(oldest.sent) >= slow
 }
 
 // arm starts the timer of q.
-func (q *queue) arm(s *queues) {
+func (q *queue) arm(s *queues, now time.Time) {
 	q.armed = true
-	left := slow - time.Since(q.inFlight[0].sent)
+	left := slow - now.Sub(q.inFlight[0].sent)
 	if q.timer != nil {
 		q.timer.Reset(left)
 		return
@@ -240,54 +244,57 @@ func (q *queue) arm(s *queues) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		q.armed = false
-		s.dispatch(q, nil)
+		s.dispatch(q, nil, time.Now())
 	})
 }
 
-// begin closes r to other jobs, after those whose goroutines are ready have joined it if the last run had company.
-func (s *queues) begin(r *run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// begin closes r to other jobs, after those whose goroutines are ready have joined it if the last run had company. Its caller has
+// locked s.mu.
+func (s *queues) begin(r *run, now time.Time) {
 	if s.company {
 		s.mu.Unlock()
 		runtime.Gosched()
 		s.mu.Lock()
+		now = time.Now()
 	}
-	q, now := r.queue, time.Now()
 	if now.Sub(r.sent) > tooLate {
 		s.starved = now
 	}
+	q := r.queue
 	if r.begun, r.sent = true, now; q.open == r {
 		q.open = nil
 	}
 	s.company = len(r.jobs) > 1 || q.load > 0 || len(q.inFlight) > 1
 }
 
-// lead runs r and gives its jobs their outcome. ctx ends when r.lead's does.
+// lead runs r and gives its jobs their outcome. ctx ends when r.lead's does. If the server needs a run for each job, because their
+// keys are in several slots, or in one that is migrating, each job gets one.
 func (s *queues) lead(ctx context.Context, r *run) {
-	defer s.finish(r)                 // even if a hook of the client ends the goroutine
-	if s.server.runAll(ctx, r.jobs) { // a client that wraps one of a Redis Cluster
+	defer s.finish(r) // even if a hook of the client ends the goroutine
+	err := s.server.run(ctx, r.jobs)
+	if err == nil || len(r.jobs) == 1 {
+		return
+	}
+	apart := hasCode(err, "CROSSSLOT")
+	if apart { // a client that wraps one of a Redis Cluster
 		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
 	}
-}
-
-// leadDetached is lead for a caller that may give up before the deadline of ctx.
-func (s *queues) leadDetached(ctx context.Context, r *run) {
-	own, cancel := deadline.Of(ctx)
-	defer cancel()
-	s.lead(own, r)
+	if apart || hasCode(err, "TRYAGAIN") {
+		each(len(r.jobs), func(i int) { _ = s.server.run(ctx, r.jobs[i:i+1]) })
+	}
 }
 
 // finish ends r, begins the runs that have waited for it, and wakes the callers of its jobs.
 func (s *queues) finish(r *run) {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := r.queue
 	s.drop(r)
 	if r.jobs[0].failure == nil {
-		q.answered = time.Now()
+		q.answered = now
 	}
-	s.dispatch(q, nil)
+	s.dispatch(q, nil, now)
 	for _, j := range r.jobs {
 		if j.wake != nil { // otherwise its caller leads r, and has never waited
 			j.wake <- nil
@@ -312,7 +319,7 @@ func (s *queues) withdraw(j *job) (done bool) {
 		q := s.byRoute[j.route]
 		j.unsent, j.left = true, true
 		q.load -= j.load
-		s.dispatch(q, nil)
+		s.dispatch(q, nil, time.Now())
 	case !r.begun:
 		j.unsent = true
 		s.remove(r, j)
@@ -335,7 +342,7 @@ func (s *queues) remove(r *run, j *job) {
 		r.queue.open = nil
 	}
 	s.drop(r)
-	s.dispatch(r.queue, nil)
+	s.dispatch(r.queue, nil, time.Now())
 }
 
 // drop removes r from the runs in flight.
@@ -351,7 +358,8 @@ func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if now := time.Now(); !j.deadline.IsZero() && now.Sub(j.deadline) > tooLate {
+		now := time.Now()
+		if !j.deadline.IsZero() && now.Sub(j.deadline) > tooLate {
 			s.starved = now
 		}
 		if j.unsent {
@@ -362,7 +370,7 @@ func (s *queues) failed(j *job, err error) error {
 			return errLate
 		}
 		if q.stall == nil || j.run.sent.After(q.stalled) {
-			q.stall, q.stalled = &j.run.trip, time.Now()
+			q.stall, q.stalled = &j.run.trip, now
 		}
 		return q.stall.Fail(err)
 	}

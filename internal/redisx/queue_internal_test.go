@@ -37,7 +37,7 @@ func testQueueAllows(t *testing.T) {
 		{"the older of two is slow", []*run{inFlight(8, slow), inFlight(8, 0)}, 1, true},
 		{"as many as may be are in flight", []*run{inFlight(8, time.Hour), inFlight(8, time.Hour), inFlight(8, time.Hour)}, 100, false},
 	} {
-		if got := s.allows(&queue{inFlight: row.inFlight, load: row.load}); got != row.want {
+		if got := s.allows(&queue{inFlight: row.inFlight, load: row.load}, now); got != row.want {
 			t.Errorf("%s: %v, want %v", row.why, got, row.want)
 		}
 	}
@@ -72,13 +72,13 @@ func TestRunsAreBounded(t *testing.T) {
 		s, q := busy(t)
 		for i := range row.requests {
 			j := s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)})
-			if s.decider.queues.add(t.Context(), j, true) != nil {
+			if s.decider.queues.add(t.Context(), j, time.Now(), true) != nil {
 				t.Fatal("a run began though two are in flight")
 			}
 		}
 		var got []int
 		for q.load > 0 {
-			got = append(got, len(q.newRun().jobs))
+			got = append(got, len(q.newRun(time.Now()).jobs))
 		}
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: runs of %d requests, want %d", row.limits, got, row.want)
@@ -90,12 +90,12 @@ func TestRunsAreBounded(t *testing.T) {
 func TestSettlementsGoFirst(t *testing.T) {
 	s, q := busy(t)
 	for i := range 300 {
-		s.decider.queues.add(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}), true)
+		s.decider.queues.add(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}), time.Now(), true)
 	}
-	r := s.decider.layout.newSettle([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
-	owed := &anyKeys.jobsOf(r, s.decider.layout)[0]
-	s.decider.queues.add(t.Context(), owed, true)
-	if jobs := q.newRun().jobs; jobs[0] != owed || len(jobs) < 200 {
+	owed := s.decider.layout.newSettle([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
+	owed.prepare(false)
+	s.decider.queues.add(t.Context(), owed, time.Now(), true)
+	if jobs := q.newRun(time.Now()).jobs; jobs[0] != owed || len(jobs) < 200 {
 		t.Errorf("a run of %d jobs, want the settlement first and takes after it", len(jobs))
 	}
 }
@@ -106,7 +106,7 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	claim := core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")}
 	other := s.jobOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 50/h")})
 	queues := s.decider.queues
-	queues.add(t.Context(), other, false)
+	queues.add(t.Context(), other, time.Now(), false)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Take(ctx, []core.Claim{claim}, nil)
@@ -221,9 +221,9 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 func TestLeadIsPassedOn(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
 	add := func(load int) *job {
-		j := &job{request: new(request), load: load}
-		if r := s.add(t.Context(), j, false); r != nil {
-			s.begin(r)
+		j := &job{load: load}
+		if r := s.add(t.Context(), j, time.Now(), false); r != nil {
+			s.begin(r, time.Now())
 		}
 		return j
 	}
@@ -231,8 +231,8 @@ func TestLeadIsPassedOn(t *testing.T) {
 	q := s.byRoute[""]
 	add(1)
 	add(1)
-	jobs := []*job{{request: new(request), load: 1}} // as large as the run in flight, together with the others
-	if r := s.add(t.Context(), jobs[0], false); r == nil || r.lead != jobs[0] || len(r.jobs) != 3 {
+	jobs := []*job{{load: 1}} // as large as the run in flight, together with the others
+	if r := s.add(t.Context(), jobs[0], time.Now(), false); r == nil || r.lead != jobs[0] || len(r.jobs) != 3 {
 		t.Fatalf("%+v, want a run of three jobs", r)
 	}
 	last := add(maxLoad)
@@ -259,10 +259,10 @@ func TestLeadIsPassedOn(t *testing.T) {
 // The caller that ends a run hands the lead to one that waits, at once.
 func TestEndOfARunBeginsTheNext(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
-	r := s.add(t.Context(), &job{request: new(request), load: 2}, true)
-	s.begin(r)
-	next := &job{request: new(request), load: 1}
-	if s.add(t.Context(), next, true) != nil {
+	r := s.add(t.Context(), &job{load: 2}, time.Now(), true)
+	s.begin(r, time.Now())
+	next := &job{load: 1}
+	if s.add(t.Context(), next, time.Now(), true) != nil {
 		t.Fatal("a smaller run began while another was in flight")
 	}
 	s.finish(r)
@@ -333,11 +333,11 @@ func TestTimerOfAnEndedQueueLeavesTheNextQueue(t *testing.T) { synctest.Test(t, 
 func testTimerOfEndedQueue(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
 	add := func(load int) (*job, *run) {
-		j := &job{request: new(request), route: "1", load: load}
-		return j, s.add(t.Context(), j, false)
+		j := &job{route: "1", load: load}
+		return j, s.add(t.Context(), j, time.Now(), false)
 	}
 	_, first := add(2)
-	s.begin(first)
+	s.begin(first, time.Now())
 	second, _ := add(1) // waits, and has the queue start its timer
 	s.finish(first)
 	s.finish(<-second.wake)

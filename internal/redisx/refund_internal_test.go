@@ -44,7 +44,7 @@ func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 			j := s.jobOf(t, c)
 			s.mustRun(t, j)
 			before := append([]usage(nil), j.usages...)
-			back := s.decider.refund(context.Background(), j, func(int) bool { return true })
+			back := s.decider.refund(context.Background(), j)
 			if back.err != nil || len(back.usages) != len(before) || back.held || !back.admitted() {
 				t.Fatalf("%s, held: %v: %v, %+v", limits, hold, back.err, back.usages)
 			}
@@ -67,7 +67,7 @@ func TestJobReportsHoldsOfOthersAfterItsRefund(t *testing.T) {
 	if more.admitted() || !more.held {
 		t.Fatalf("%+v", more.usages)
 	}
-	back := s.decider.refund(context.Background(), more, func(int) bool { return false })
+	back := s.decider.refund(context.Background(), more)
 	if back.err != nil || !back.held || back.admitted() {
 		t.Errorf("%v, held back: %v, %+v", back.err, back.held, back.usages)
 	}

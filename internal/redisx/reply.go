@@ -39,9 +39,9 @@ const (
 	grantZero = 1 << 52
 )
 
-// replied returns how many numbers a reply without a code has for a.
-func (a *ask) replied() int {
-	if a.Algorithm == algorithm.TokenBucket || a.Algorithm == algorithm.FixedWindow {
+// replied returns how many numbers a reply without a code has for a limit.
+func replied(l *algorithm.Limit) int {
+	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.FixedWindow {
 		return 3
 	}
 	return 4
@@ -53,18 +53,14 @@ var errScript = errors.New("the script failed; the log of the Redis server says 
 func (j *job) lengthOf(reply []int64) int {
 	switch codeOf(reply) {
 	case plain:
-		n := 0
-		for _, i := range j.asks {
-			n += j.request.asks[i].replied()
-		}
-		return n
+		return j.plain
 	case failed, farOff, full:
 		return 1
 	}
-	return 1 + len(j.settled) + rareWords*len(j.asks)
+	return 1 + j.settled + rareWords*len(j.usages)
 }
 
-// read sets the usages of j to what the script replied.
+// read sets the outcome of each op of j to what the script replied.
 func (j *job) read() error {
 	reply, code := j.reply, codeOf(j.reply)
 	switch {
@@ -74,39 +70,42 @@ func (j *job) read() error {
 		return errFarOff
 	case code == full:
 		return errFull
-	case len(reply) != j.lengthOf(reply) || code > full || code == plain && len(j.settled) > 0:
-		return fmt.Errorf("the script replied %d to %d limits and %d settlements", reply, len(j.asks), len(j.settled))
+	case len(reply) != j.lengthOf(reply) || code > full || code == plain && j.settled > 0:
+		return fmt.Errorf("the script replied %d to %d limits and %d settlements", reply, len(j.usages), j.settled)
 	}
+	moved := []int64(nil)
 	if code != plain {
-		n := 1 + len(j.settled)
-		j.moved, reply = reply[1:n], reply[n:]
-		for i, moved := range j.moved {
-			if o := &j.request.ops[j.settled[i]]; !exact(moved) || o.does == lend && moved > o.cost {
-				return fmt.Errorf("the script replied %d, which is impossible", j.reply)
-			}
-		}
+		moved, reply = reply[1:1+j.settled], reply[1+j.settled:]
 	}
 	j.held = code == held
-	for _, i := range j.asks {
-		a, each := &j.request.asks[i], rareWords
-		if code == plain {
-			each = a.replied()
+	for i := range j.ops {
+		o, ok := &j.ops[i], true
+		if !o.isDecided() {
+			o.moved, moved = moved[0], moved[1:]
+			ok = exact(o.moved) && (o.does != lend || o.moved <= o.cost)
 		}
-		u, ok := j.usageOf(a, reply[:each])
+		for n := range o.usages {
+			l, each := &o.limits[n], rareWords
+			if code == plain {
+				each = replied(l)
+			}
+			o.at = j.at
+			ok = ok && o.usages[n].read(reply[:each], o, l)
+			reply = reply[each:]
+		}
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
 		}
-		j.usages, reply = append(j.usages, u), reply[each:]
 	}
 	return nil
 }
 
-// usageOf returns the usage of a limit from the numbers in the reply. It reports false if the numbers are impossible.
-func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
-	if u.retry = r[0]; u.retry < -1 {
+// read sets u to the usage of l, a limit of o, from the numbers in the reply. It reports false if the numbers are impossible.
+func (u *usage) read(r []int64, o *op, l *algorithm.Limit) (ok bool) {
+	if *u = (usage{retry: r[0]}); u.retry < -1 {
 		u.retry, u.wait = 0, -1-u.retry
 	}
-	ok = u.wait <= j.request.ops[a.op].maxWait && u.retry <= algorithm.MaxExact
+	ok = u.wait <= o.maxWait && u.retry <= algorithm.MaxExact
 	switch {
 	case len(r) > 3:
 		u.Remaining, u.Over, u.Refill, u.Reset = max(r[1], 0), max(-r[1], 0), r[2], r[3]
@@ -114,41 +113,42 @@ func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 			u.Granted = r[4] - grantZero
 		}
 	case !exact(r[1]) || !exact(r[2]):
-		return u, false
-	case a.Algorithm == algorithm.TokenBucket:
-		ok = ok && r[2] < a.Unit
-		u.Usage = algorithm.Bucket{Level: r[1], At: j.at - r[2]}.Report(a.Limit, a.Rate, j.at)
+		return false
+	case l.Algorithm == algorithm.TokenBucket:
+		ok = ok && r[2] < l.Unit
+		u.Usage = algorithm.Bucket{Level: r[1], At: o.at - r[2]}.Report(l, l.Rate, o.at)
 	default:
 		var missing bool
-		if u.Usage, missing = algorithm.UsageOf(a.Limit, r[1], 0); missing {
+		if u.Usage, missing = algorithm.UsageOf(l, r[1], 0); missing {
 			u.Refill, u.Reset = r[2], r[2]
 		}
 	}
 	for _, n := range [...]int64{u.Remaining, u.Over, u.Refill, u.Reset, max(u.Granted, -u.Granted)} {
 		ok = ok && exact(n)
 	}
-	return u, ok
+	return ok
 }
 
 // exact reports whether n is a number that the scripts count in.
 func exact(n int64) bool { return 0 <= n && n <= algorithm.MaxExact }
 
-// appendResults appends a result for each ask. claims are those that r was made of.
-func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []job) []core.Result {
+// appendResults appends a result for each limit of claims, which j was made of.
+func (j *job) appendResults(dst []core.Result, claims []core.Claim) []core.Result {
 	start := len(dst)
 	for i := range claims {
 		for _, l := range claims[i].Limits {
 			dst = append(dst, core.Result{Rule: ruleName(claims[i].Rule), Limit: l, DryRun: claims[i].DryRun})
 		}
 	}
-	for i := range jobs {
-		for n, m := range jobs[i].asks {
-			u, d := &jobs[i].usages[n], &dst[start+m]
+	for i := range j.ops {
+		o := &j.ops[i]
+		for n := range o.usages {
+			u, d := &o.usages[n], &dst[start+o.of+n]
 			d.Allowed, d.RetryAfter = u.retry == 0, core.Never
 			if u.retry >= 0 {
 				d.RetryAfter = micros(u.retry)
 			}
-			d.At, d.Wait = time.UnixMicro(jobs[i].at), micros(u.wait)
+			d.At, d.Wait = time.UnixMicro(o.at), micros(u.wait)
 			d.Remaining, d.Granted, d.Over = int(u.Remaining), int(u.Granted), int(u.Over)
 			d.RefillAfter, d.ResetAfter = micros(u.Refill), micros(u.Reset)
 		}

@@ -78,14 +78,11 @@ func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 		{[]int64{1, 0, code * failed}, false},
 	} {
 		c := core.Claim{Key: "a", Limits: core.MustParseLimits("5/m"), Peek: true}
-		r, err := s.decider.layout.newTake([]core.Claim{c})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := loan(t, c, 9, lease.Portions{})
-		r.add(s.decider.layout, c.Rule, c.Key, l.Compiled, op{does: lend, cost: 9})
-		j := &anyKeys.jobsOf(r, s.decider.layout)[0]
-		if err = s.decider.server.deliver(row.reply, []*job{j}); err == nil {
+		j, l := s.jobOf(t, c), loan(t, c, 9, lease.Portions{})
+		j.add(s.decider.layout, c.Rule, c.Key, l.Compiled, op{does: lend, cost: 9})
+		j.prepare(false)
+		err := s.decider.server.deliver(row.reply, []*job{j})
+		if err == nil {
 			err = j.read()
 		}
 		if (err == nil) != row.good {

@@ -3,7 +3,6 @@ package redisx
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -12,23 +11,18 @@ import (
 	"github.com/spillgate/spillgate/internal/compiled"
 )
 
-// A request is what a call asks of the script, with the jobs that do it. It keeps no reference to the claims.
-type request struct {
-	keys        []string
-	ops         []op
-	asks        []ask
-	owed        bool // it settles what earlier requests have charged or held
-	jobs        []job
-	usages      []usage // backs the jobs' usages
-	plan, words string  // of the last job; the next job's often equal them
-}
-
-// An op is a claim, a settlement, or a loan: see lua/op.lua.
+// An op is a claim, a settlement, or a loan: see lua/op.lua. It keeps no reference to the claim or the settlement.
 type op struct {
 	does                           opKind
 	dryRun                         bool
-	claim                          int   // its place among the claims or the settlements of the call
-	cost, maxWait, final, at, turn int64 // see lua/plan.lua
+	of                             int // the place of its first result among a Take's, or of its settlement among a Settle's
+	cost, maxWait, final, at, turn int64
+	key                            string
+	place                          int               // of key among the keys of the job
+	limits                         []algorithm.Limit // compiled, and shared by all requests; noLimits for a ban
+
+	usages []usage // if it is decided: the reply for each limit, and in at the server's clock
+	moved  int64   // otherwise: when it is held from now on, or what a loan charged ahead
 }
 
 // An opKind is what an op does. The numbers are those of lua/plan.lua.
@@ -50,36 +44,34 @@ const (
 // isDecided reports whether o is decided, together with others, or else settles.
 func (o *op) isDecided() bool { return o.does <= hold }
 
-// An ask is one limit of one op: see lua/plan.lua.
-type ask struct {
-	*algorithm.Limit       // compiled, and shared by all requests; of a ban, noLimit
-	turn             *turn // of a calendar, or nil
-	op, key, log     int   // their places in the request; log is the key of a sliding log, or 0
-	place, logPlace  int   // of the keys among the keys of the job
+// fits reports whether all limits of o, which a server has decided, admit its cost.
+func (o *op) fits() bool {
+	return !slices.ContainsFunc(o.usages, func(u usage) bool { return u.retry != 0 })
 }
 
-// A ban has no limit.
-var noLimit algorithm.Limit
+// A ban and a reset have no limit.
+var noLimits = make([]algorithm.Limit, 1)
 
-// A job is what one run of a script does for a request: all of it, or what concerns the keys of one slot.
+// A job is a request, or the part of it that one run of a script can do.
 type job struct {
-	request *request
-	route   string // jobs with the same route may share a run: see routing
-	keys    []string
-	asks    []int  // places in request.asks of ops that are decided, ascending
-	others  []int  // likewise of other ops
-	plan    string // the shape of what is asked of the keys: see lua/plan.lua
-	words   string // what else the script reads: costs and waits
-	load    int    // upper bound of the server's work
-	settled []int  // the ops that are not decided, in the order of others
+	ops     []op // those that are decided come first
+	owed    bool // it settles what earlier jobs have charged or held
+	wall    *testClock
+	route   string   // jobs with the same route may share a run: see routing
+	keys    []string // of pairs, then of sliding logs
+	plan    string   // the shape of what is asked of the keys: see lua/plan.lua
+	words   string   // what else the script reads: costs and waits
+	load    int      // upper bound of the server's work
+	settled int      // how many ops settle
+	plain   int      // how many numbers a reply without a code has
+	parts   []job    // that do the job, if no single run can
 
 	at     int64   // the server's clock
 	reply  []int64 // see lua/op.lua
-	usages []usage // by ask
-	moved  []int64 // by op settled: when it is held from now on, or what a loan charged ahead
+	usages []usage // backs those of ops
 	held   bool    // requests in flight were in the way
 	unsent bool    // the server has not received it, and will not
-	err    error
+	err    error   // of a part
 
 	// In a queue, until it is done. The caller reads failure, at and reply after that.
 	begun    time.Time // when the caller began to wait
@@ -97,150 +89,92 @@ type usage struct {
 	wait  int64 // until the turn of a request that it admits
 }
 
-// requests is a pool, because a request is most of what a decision would allocate.
-var requests = sync.Pool{New: func() any { return new(request) }}
+// jobPool is a pool, because a job is most of what a decision would allocate.
+var jobPool = sync.Pool{New: func() any { return new(job) }}
 
-// release ends the use of r. It must not be called while a run has a job of r: a run may have the job of a caller
-// that gave up.
-func (r *request) release() {
-	clear(r.keys)
-	clear(r.jobs)
-	r.keys, r.ops, r.asks, r.owed = r.keys[:0], r.ops[:0], r.asks[:0], false
-	requests.Put(r)
+// newJob returns a job without ops.
+func (l *layout) newJob(owed bool) *job {
+	j := jobPool.Get().(*job)
+	j.owed, j.wall = owed, l.wall
+	return j
+}
+
+// release ends the use of j. It must not be called while a run has j or a part of it: a run may have the job of a caller
+// that gave up. j keeps its plan and its words: those of the next job often equal them.
+func (j *job) release() {
+	clear(j.ops)
+	clear(j.keys)
+	*j = job{ops: j.ops[:0], keys: j.keys[:0], plan: j.plan, words: j.words, usages: j.usages}
+	jobPool.Put(j)
 }
 
 // maxClaims bounds the claims of a Take: see core.Store.
 const maxClaims = 64
 
-// newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
-func (l *layout) newTake(claims []core.Claim) (*request, error) {
+// newTake returns the job of a Take, or an error that wraps core.ErrInvalid.
+func (l *layout) newTake(claims []core.Claim) (*job, error) {
 	if len(claims) > maxClaims {
 		return nil, fmt.Errorf("spillgate: %w: a request has at most %d claims, got %d", core.ErrInvalid, maxClaims, len(claims))
 	}
-	r := requests.Get().(*request)
+	j, results := l.newJob(false), 0
 	for i := range claims {
 		c := &claims[i]
 		limits, err := compiled.Limits(c)
 		if err != nil {
-			r.release()
+			j.release()
 			return nil, err
 		}
-		o := op{claim: i, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), dryRun: c.DryRun}
+		o := op{of: results, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), dryRun: c.DryRun}
 		switch {
 		case c.Peek:
 			o.does = peek
 		case c.Hold:
 			o.does = hold
 		}
-		r.add(l, c.Rule, c.Key, limits, o)
+		j.add(l, c.Rule, c.Key, limits, o)
+		results += len(limits)
 	}
-	return r, nil
+	return j, nil
 }
 
 // exactCost returns the cost of a claim, where 0 means 1, in the numbers that scripts count in.
 func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
-// newSettle returns the request of a Settle of valid settlements.
-func (l *layout) newSettle(settlements []core.Settlement) *request {
-	r := requests.Get().(*request)
-	r.owed = true
+// newSettle returns the job of a Settle of valid settlements. It leaves out those that change nothing.
+func (l *layout) newSettle(settlements []core.Settlement) *job {
+	j := l.newJob(true)
 	for i := range settlements {
 		s := &settlements[i]
-		if o := newSettlement(s, i); o.changes() {
-			limits, _ := compiled.Limits(s)
-			r.add(l, s.Rule, s.Key, limits, o)
+		o := op{does: adjust, of: i, cost: exactCost(s.Cost), final: min(int64(s.Final), algorithm.MaxExact), dryRun: s.DryRun}
+		if !s.At.IsZero() {
+			o.at = min(max(s.At.UnixMicro(), 0), algorithm.MaxExact)
 		}
-	}
-	return r
-}
-
-func newSettlement(of *core.Settlement, claim int) op {
-	o := op{does: adjust, claim: claim, cost: exactCost(of.Cost), final: min(int64(of.Final), algorithm.MaxExact), dryRun: of.DryRun}
-	if !of.At.IsZero() {
-		o.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
-	}
-	switch {
-	case of.Grant != 0:
-		o.does, o.cost, o.final = grant, int64(max(of.Grant, 0)), int64(max(-of.Grant, 0))
-	case of.Ban > 0:
-		o.does, o.final = ban, min(of.Ban.Microseconds(), algorithm.MaxExact)
-	case of.Renew:
-		o.does = renew
-	case of.Held:
-		o.does = release
-	case of.MaxWait > 0:
-		o.turn = 1 + of.Wait.Microseconds()
-	}
-	return o
-}
-
-// changes reports whether a settlement changes anything.
-func (o *op) changes() bool { return o.does != adjust || o.final != o.cost }
-
-// add adds an op with an ask for each of limits, or with one without a limit for a ban.
-func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit, o op) {
-	key := r.keyIndex(l.key(rule, identity))
-	r.ops = append(r.ops, o)
-	if len(limits) == 0 {
-		r.asks = append(r.asks, ask{Limit: &noLimit, op: len(r.ops) - 1, key: key})
-	}
-	for i := range limits {
-		a := ask{Limit: &limits[i], op: len(r.ops) - 1, key: key}
 		switch {
-		case a.Calendar != 0:
-			a.turn = turnOf(a.Limit, l.wall)
-		case a.Algorithm == algorithm.SlidingLog:
-			a.log = -1 // add its key behind those of all pairs
+		case s.Grant != 0:
+			o.does, o.cost, o.final = grant, int64(max(s.Grant, 0)), int64(max(-s.Grant, 0))
+		case s.Ban > 0:
+			o.does, o.final = ban, min(s.Ban.Microseconds(), algorithm.MaxExact)
+		case s.Renew:
+			o.does = renew
+		case s.Held:
+			o.does = release
+		case s.MaxWait > 0:
+			o.turn = 1 + s.Wait.Microseconds()
 		}
-		r.asks = append(r.asks, a)
-	}
-}
-
-// addLogs adds the keys of the sliding logs: see lua/pair.lua. Call it once, when all ops are added.
-func (r *request) addLogs() {
-	for i := range r.asks {
-		if a := &r.asks[i]; a.log < 0 {
-			a.log = r.keyIndex(r.keys[a.key] + ":" + strconv.FormatInt(a.Micros, 10))
-		}
-	}
-}
-
-// keyIndex returns the index of key in r.keys, and adds the key if it is missing.
-func (r *request) keyIndex(key string) int {
-	if i := slices.Index(r.keys, key); i >= 0 {
-		return i
-	}
-	r.keys = append(r.keys, key)
-	return len(r.keys) - 1
-}
-
-// isOwed reports whether j settles what earlier jobs have charged or held.
-func (j *job) isOwed() bool { return j.request.owed }
-
-// add adds an ask of j's request.
-func (j *job) add(i int) {
-	if a := &j.request.asks[i]; j.request.ops[a.op].isDecided() {
-		j.asks = append(j.asks, i)
-	} else {
-		j.others = append(j.others, i)
-	}
-}
-
-// addKeys adds the keys of j's asks: those of pairs, and then those of sliding logs.
-func (j *job) addKeys() {
-	r := j.request
-	for _, logs := range [...]bool{false, true} {
-		for _, asks := range [...][]int{j.asks, j.others} {
-			for _, i := range asks {
-				a := &r.asks[i]
-				if !logs {
-					a.place = j.keyIndex(r.keys[a.key])
-				} else if a.log > 0 {
-					a.logPlace = j.keyIndex(r.keys[a.log])
-				}
-			}
+		if o.does != adjust || o.final != o.cost {
+			limits, _ := compiled.Limits(s)
+			j.add(l, s.Rule, s.Key, limits, o)
 		}
 	}
+	return j
+}
+
+// add adds an op. Those that are decided must come first.
+func (j *job) add(l *layout, rule, identity string, limits []algorithm.Limit, o op) {
+	if o.key, o.limits = l.key(rule, identity), limits; len(limits) == 0 {
+		o.limits = noLimits
+	}
+	j.ops = append(j.ops, o)
 }
 
 // keyIndex returns the index of key in j.keys, and adds the key if it is missing.
@@ -251,74 +185,4 @@ func (j *job) keyIndex(key string) int {
 		j.keys = append(j.keys, key)
 	}
 	return i
-}
-
-// A routing says which keys one run of a script may use.
-type routing uint32
-
-const (
-	anyKeys    routing = iota // all: one server, or the master of a Sentinel
-	bySlot                    // keys of one hash slot: a Redis Cluster
-	byIdentity                // keys of one identity: a Ring, which does not say where a key is
-	byKey                     // one key: a slot that is migrating
-)
-
-// slots is the number of hash slots of a Redis Cluster.
-const slots = 16384
-
-// nameOf returns a name that is the same for all keys that one run may use together.
-func (how routing) nameOf(key string, l *layout) string {
-	switch how {
-	case bySlot:
-		return strconv.Itoa(slotOf(l.tagOf(key)))
-	case byIdentity:
-		return l.tagOf(key)
-	}
-	return key
-}
-
-// jobsOf returns the jobs of r. The jobs of an earlier call for r are no longer valid.
-func (how routing) jobsOf(r *request, l *layout) []job {
-	r.addLogs()
-	r.jobs = r.jobs[:0]
-	for i := range r.asks {
-		name := ""
-		if how != anyKeys {
-			name = how.nameOf(r.keys[r.asks[i].key], l)
-		}
-		n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
-		if n < 0 {
-			n = len(r.jobs)
-			r.jobs = append(r.jobs, job{request: r, route: name})
-		}
-		r.jobs[n].add(i)
-	}
-	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
-	rest := r.usages
-	for i := range r.jobs {
-		j := &r.jobs[i]
-		j.plan, j.words = r.plan, r.words
-		j.addKeys()
-		j.prepare(false)
-		r.plan, r.words = j.plan, j.words
-		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
-	}
-	return r.jobs
-}
-
-// slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
-// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.
-func slotOf(tag string) int {
-	var crc uint16
-	for i := range len(tag) {
-		crc ^= uint16(tag[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return int(crc) % slots
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +35,19 @@ type server struct {
 	begun     time.Time
 	decided   sync.Once // the first decision
 	first     sync.Once // the first call
+}
+
+// A testClock replaces a clock in tests, or is empty.
+type testClock struct {
+	atomic.Pointer[func() time.Time]
+}
+
+// micros returns the time in microseconds since 1970, or 0 if c is empty.
+func (c *testClock) micros() int64 {
+	if now := c.Load(); now != nil {
+		return (*now)().UnixMicro()
+	}
+	return 0
 }
 
 // maxRunning bounds the goroutines that wait for a client which does not end calls at the deadline of their context.
@@ -123,16 +135,6 @@ func growStack(n int) byte {
 	return room[n%len(room)]
 }
 
-// runAll does jobs in one run of the script, or each job in a run of its own if that is what the server needs. It reports
-// whether the server needs runs for the keys of one slot each.
-func (s *server) runAll(ctx context.Context, jobs []*job) (bySlot bool) {
-	err := s.run(ctx, jobs)
-	if bySlot = hasCode(err, "CROSSSLOT"); len(jobs) > 1 && (bySlot || hasCode(err, "TRYAGAIN")) {
-		each(len(jobs), func(i int) { _ = s.run(ctx, jobs[i:i+1]) })
-	}
-	return bySlot && len(jobs) > 1
-}
-
 // each runs f for 0 to n-1 at once and waits.
 func each(n int, f func(i int)) {
 	var wg sync.WaitGroup
@@ -152,11 +154,12 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 		for _, j := range jobs {
 			j.failure = err
 		}
-		s.noteError(err)
+		if err != nil {
+			s.noteError(err)
+		}
 	}()
 	s.first.Do(s.warm)
-	c := callOf(s.clock.micros(), jobs)
-	reply, err := s.call(ctx, c)
+	reply, err := s.call(ctx, jobs)
 	if err != nil {
 		return err
 	}
@@ -171,31 +174,37 @@ func panicked(v any) error {
 // reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
 // keys.
 func (s *server) reset(ctx context.Context, key string) error {
-	_, err := s.call(ctx, callOf(s.clock.micros(), []*job{{keys: []string{key}, plan: resetPlan, words: resetWords}}))
-	s.noteError(err)
+	j := &job{ops: []op{{does: reset, key: key, limits: noLimits}}}
+	j.prepare(false)
+	_, err := s.call(ctx, []*job{j})
+	if err != nil {
+		s.noteError(err)
+	}
 	return err
 }
 
-// callOf returns the call for jobs: see lua/run.lua. If now is not 0, they are decided at that instant.
-func callOf(now int64, jobs []*job) *call {
-	c := newCall(3*len(jobs) + 1)
+// A call is one run of the script. Its words are the command, the name of a function or the digest of a script, the number of keys,
+// the keys and the arguments: see lua/run.lua. If now is not 0, jobs are decided at that instant.
+func callOf(now int64, jobs []*job) (words []any) {
+	words = append(make([]any, 0, 4+3*len(jobs)), "", "", 0)
 	for _, j := range jobs {
-		c.addKeys(j.keys)
+		for _, key := range j.keys {
+			words = append(words, key)
+		}
 	}
+	words[2] = len(words) - 3
 	plan := ""
 	for _, j := range jobs {
-		if j.plan == plan {
-			c.add("")
+		if own := j.plan; own == plan {
+			words = append(words, "", j.words)
 		} else {
-			c.add(j.plan)
+			words, plan = append(words, own, j.words), own
 		}
-		c.add(j.words)
-		plan = j.plan
 	}
 	if now != 0 {
-		c.add(now)
+		words = append(words, now)
 	}
-	return c
+	return words
 }
 
 // deliver gives each job its part of a script's reply.
@@ -204,7 +213,10 @@ func (s *server) deliver(reply []int64, jobs []*job) error {
 	if len(reply) < 2 {
 		return fmt.Errorf("the script replied %d", all)
 	}
-	s.countRepairs(reply[1])
+	if n := reply[1]; n > 0 {
+		s.repaired.Add(uint64(n))
+		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
+	}
 	at, reply := reply[0], reply[2:]
 	for _, j := range jobs {
 		n := min(j.lengthOf(reply), len(reply))
@@ -214,14 +226,6 @@ func (s *server) deliver(reply []int64, jobs []*job) error {
 		return fmt.Errorf("the script replied %d, which is too much", all)
 	}
 	return nil
-}
-
-// countRepairs counts and logs the states that a script has replaced.
-func (s *server) countRepairs(n int64) {
-	if n > 0 {
-		s.repaired.Add(uint64(n))
-		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
-	}
 }
 
 // A once is a command that go-redis sends at most once. If a reply is lost, a client sends other commands again, which
@@ -269,33 +273,9 @@ type onceText struct{ *redis.StringCmd }
 // NoRetry reports true.
 func (onceText) NoRetry() bool { return true }
 
-// A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys,
-// the keys and the arguments.
-type call struct {
-	words []any
-	sent  bool // at least once
-}
-
-// newCall returns a call with room for words keys and arguments.
-func newCall(words int) *call { return &call{words: append(make([]any, 0, 3+words), "", "", 0)} }
-
-// addKeys adds keys. No argument may be added before.
-func (c *call) addKeys(keys []string) {
-	for _, key := range keys {
-		c.words = append(c.words, key)
-	}
-	c.words[2] = len(c.words) - 3
-}
-
-func (c *call) add(arg any) { c.words = append(c.words, arg) }
-
-// send sends c as a command that runs the function or script called name, and returns the reply.
-func (s *server) send(ctx context.Context, c *call, command, name string) ([]int64, error) {
-	words := c.words
-	if c.sent {
-		words = slices.Clone(words) // a client may still read the words of an earlier attempt
-	}
-	c.sent = true
+// send does jobs by a command that runs the function or script called name, and returns the reply.
+func (s *server) send(ctx context.Context, command, name string, jobs []*job) ([]int64, error) {
+	words := callOf(s.clock.micros(), jobs)
 	once := once{name: &onceName{text: name}}
 	words[0], words[1] = command, once.name
 	once.StringCmd = redis.NewStringCmd(ctx, words...)
@@ -308,15 +288,6 @@ func (s *server) send(ctx context.Context, c *call, command, name string) ([]int
 		return nil, err
 	}
 	return wordsOf(once.Val())
-}
-
-// sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
-func (s *server) sendScript(ctx context.Context, c *call) ([]int64, error) {
-	reply, err := s.send(ctx, c, "evalsha", s.script.sha)
-	if hasCode(err, "NOSCRIPT") {
-		reply, err = s.send(ctx, c, "eval", s.script.source)
-	}
-	return reply, err
 }
 
 // wordsOf returns the words of a reply: see lua/word.lua.
@@ -350,17 +321,13 @@ func replyOf(err error) string {
 // reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.
 const reloadEvery = 500 * time.Millisecond
 
-// noteError makes a client of a Redis Cluster look for new masters if err is an error. On its own, the client does so
-// once a minute. If the call got no reply, noteError brings up new connections.
+// noteError makes a client of a Redis Cluster look for new masters, because a call has failed with err. On its own, the client
+// does so once a minute. If the call got no reply, noteError brings up new connections.
 func (s *server) noteError(err error) {
-	if err != nil && !isReply(err) {
+	if !isReply(err) {
 		s.warm()
 	}
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if err == nil || !ok {
-		return
-	}
-	if s.reloads.due(time.Since(s.begun)) {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && s.reloads.due(time.Since(s.begun)) {
 		cluster.ReloadState(context.Background())
 	}
 }
@@ -375,9 +342,6 @@ func (r *reloads) due(now time.Duration) bool {
 	return int64(now) >= next && r.next.CompareAndSwap(next, int64(now+reloadEvery))
 }
 
-// warnOnce calls warnOfEviction once, without waiting for it.
-func (s *server) warnOnce() { s.decided.Do(func() { go s.warnOfEviction() }) }
-
 // warnOfEviction logs a warning if the server removes keys when its memory is full.
 func (s *server) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -391,4 +355,42 @@ func (s *server) warnOfEviction() {
 	if policy != "" && policy != "noeviction" {
 		slog.Warn("spillgate: Redis may evict keys that still count; use noeviction", "maxmemory-policy", policy)
 	}
+}
+
+// warm brings up connections in the background, under the client's own timeout, if the client ends calls at the deadline
+// of their context. Otherwise a connection that takes longer than a decision may wait, because the server is far away or
+// uses TLS, would never come up: each decision that needs it would end it at its own deadline. Without that option, the
+// client goes on with a decision that nobody waits for any more, so its connections come up anyway.
+//
+// At first there is one attempt, so a server that is down gets no more than one at a time. If it succeeds, as many follow at
+// once as a queue may have runs in flight. If a decision has found no library, warm loads it.
+func (s *server) warm() {
+	if !s.inline || !s.warming.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer s.warming.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+		defer cancel()
+		if s.onAll(ctx, s.connect) == nil && s.functions.missing.Load() {
+			_ = s.within(ctx, s.loadLibrary)
+		}
+	}()
+}
+
+// connect brings up connections of a client.
+func (s *server) connect(ctx context.Context, client redis.UniversalClient) error {
+	for _, n := range [...]int{1, s.maxRuns} {
+		errs := make([]error, n)
+		each(n, func(i int) {
+			errs[i] = s.within(ctx, func(ctx context.Context) error { return client.Time(ctx).Err() })
+			if isReply(errs[i]) { // the user may not ask for the time, but is connected
+				errs[i] = nil
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,10 +6,10 @@
 // Each file uses only files below it:
 //
 //	store.go    the Store: a Take, from leases (lend.go) and remembered denials (denials.go) or the server; Settle; Reset
-//	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and refunds what one job denies
+//	decide.go   decides or settles a job in one run or, if its keys are in several slots of a Cluster, in parts (split.go)
 //	queue.go    collects the jobs of concurrent callers into runs, which are bounded by a sum of loads
-//	server.go   sends a run in one call and gives each job its part of the reply; script.go joins lua/
-//	request.go  turns claims and settlements into a request, and splits it into jobs
+//	server.go   sends a run in one call, of a function or a script (functions.go), and gives each job its part of the reply
+//	request.go  turns claims and settlements into a job, a list of ops
 //	plan.go     has the words that a job sends, and reply.go those that it reads
 //	key.go      makes keys, and clock.go calendars
 //
@@ -64,27 +64,20 @@ func (s *Store) SetClock(now func() time.Time) {
 }
 
 // Take implements core.Store. It asks the server, unless leases decide all claims.
-func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	if s.denials == nil {
-		results, _, err := s.takeOrLease(ctx, claims, dst)
-		return results, err
+func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
+	begun := time.Now()
+	var room [4]*denySlot
+	slots := s.denials.slotsOf(claims, room[:0])
+	changes, lasts := changesOf(slots), false
+	if t := s.leasesFor(claims); t != nil {
+		results, lasts, err = t.Take(ctx, claims, dst)
+	} else {
+		results, lasts, err = s.decider.decideClaims(ctx, begun, claims, nil, dst)
 	}
-	changes, sent := s.denials.changes(claims), time.Now()
-	results, lasts, err := s.takeOrLease(ctx, claims, dst)
-	s.denials.noteTake(claims, results[len(dst):], err)
-	if err == nil && lasts {
-		s.denials.remember(claims, results[len(dst):], sent, changes)
+	if denied := noteTake(claims, slots, results[len(dst):], err); denied && lasts && s.denials != nil {
+		s.denials.remember(claims, slots, results[len(dst):], begun, changes)
 	}
 	return results, err
-}
-
-// takeOrLease decides claims, from leases if they have any. lasts reports whether the results are a denial that may be
-// repeated.
-func (s *Store) takeOrLease(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, lasts bool, err error) {
-	if t := s.leasesFor(claims); t != nil {
-		return t.Take(ctx, claims, dst)
-	}
-	return s.decider.decideClaims(ctx, claims, nil, dst)
 }
 
 // leasesFor returns the leases of s, or nil if none can concern claims.
@@ -123,15 +116,14 @@ func (s *Store) LeaseStats() core.LeaseStats {
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if t := s.leases.Load(); t != nil && t.HasKeys() {
 		if results, ok := t.TakeLocal(claims, dst); ok {
-			s.denials.noteTake(claims, results[len(dst):], nil)
+			noteTake(claims, s.denials.slotsOf(claims, nil), results[len(dst):], nil)
 			return results, true
 		}
 	}
 	if s.denials == nil {
 		return dst, false
 	}
-	now := time.Now()
-	d := s.denials.find(claims, now)
+	d, now := s.denials.find(claims)
 	if d == nil {
 		return dst, false
 	}
@@ -158,28 +150,21 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 	}
 	s.endLeases(banned)
 	defer s.endLeases(banned)
-	r := s.decider.layout.newSettle(own)
-	if len(r.asks) == 0 {
+	j := s.decider.layout.newSettle(own)
+	if len(j.ops) == 0 {
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	jobs, err := s.decider.settle(ctx, r)
-	if err == nil {
-		renewed(settlements, jobs)
-		r.release()
+	if err := s.decider.settle(ctx, j, s.decider.queues.how()); err != nil {
+		return err
 	}
-	return err
-}
-
-// renewed sets At of the settlements whose holds were renewed.
-func renewed(settlements []core.Settlement, jobs []job) {
-	for i := range jobs {
-		for n, at := range jobs[i].moved {
-			if at > 0 {
-				settlements[jobs[i].request.ops[jobs[i].settled[n]].claim].At = time.UnixMicro(at)
-			}
+	for i := range j.ops {
+		if o := &j.ops[i]; o.moved > 0 { // a hold that was renewed
+			settlements[o.of].At = time.UnixMicro(o.moved)
 		}
 	}
+	j.release()
+	return nil
 }
 
 // Reset implements core.Store.

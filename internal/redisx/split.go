@@ -1,0 +1,263 @@
+package redisx
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
+)
+
+// A routing says which keys one run of a script may use.
+type routing uint32
+
+const (
+	anyKeys    routing = iota // all: one server, or the master of a Sentinel
+	bySlot                    // keys of one hash slot: a Redis Cluster
+	byIdentity                // keys of one identity: a Ring, which does not say where a key is
+	byKey                     // one pair's: a slot that is migrating
+)
+
+// slots is the number of hash slots of a Redis Cluster.
+const slots = 16384
+
+// routeOf returns a name that is the same for all keys that one run may use together.
+func (how routing) routeOf(key string, l *layout) string {
+	switch how {
+	case bySlot:
+		return strconv.Itoa(slotOf(l.tagOf(key)))
+	case byIdentity:
+		return l.tagOf(key)
+	}
+	return key
+}
+
+// slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
+// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.
+func slotOf(tag string) int {
+	var crc uint16
+	for i := range len(tag) {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
+}
+
+// split sets the route of j and, if its keys have several, its parts. The parts share the ops of j, which split puts
+// into the order of their routes.
+func (how routing) split(j *job, l *layout) {
+	if j.parts = nil; how == anyKeys {
+		return
+	}
+	j.route = how.routeOf(j.ops[0].key, l)
+	isElsewhere := func(o op) bool { return o.key != j.ops[0].key && how.routeOf(o.key, l) != j.route }
+	if !slices.ContainsFunc(j.ops, isElsewhere) {
+		return
+	}
+	slices.SortStableFunc(j.ops, func(a, b op) int { return strings.Compare(how.routeOf(a.key, l), how.routeOf(b.key, l)) })
+	for i := range j.ops {
+		route := how.routeOf(j.ops[i].key, l)
+		if n := len(j.parts); n == 0 || j.parts[n-1].route != route {
+			j.parts = append(j.parts, job{ops: j.ops[i:i], owed: j.owed, wall: j.wall, route: route})
+		}
+		p := &j.parts[len(j.parts)-1]
+		p.ops = p.ops[:len(p.ops)+1]
+	}
+}
+
+// decideParts does the parts of j, each of which is atomic, at the same time. If one of them denies, decideParts refunds what
+// the others were charged. Until then, other requests may be denied because of these charges. So that a client that is
+// denied anyway cannot keep another identity charged, decideParts first peeks if a pair was denied recently, and charges
+// nothing if a part would still deny.
+func (s *decider) decideParts(ctx context.Context, j *job) error {
+	if s.denied.anyOf(j.ops, time.Now(), 0) {
+		if err := s.doParts(ctx, j.parts, true); err != nil || !allAdmitted(j.parts) {
+			return err
+		}
+	}
+	err := s.doParts(ctx, j.parts, false)
+	if late := s.refundDenied(ctx, j.parts); err == nil {
+		err = late
+	}
+	return err
+}
+
+// doParts does parts at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
+func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
+	each(len(parts), func(i int) {
+		p := &parts[i]
+		p.prepare(peek)
+		if p.err = s.queues.do(ctx, p, time.Now()); p.err != nil {
+			return
+		}
+		s.denied.add(p.ops, time.Now())
+		for n := range p.ops {
+			if o := &p.ops[n]; !o.isDecided() { // unused requests of a lease, which are returned once
+				o.final = o.cost
+			}
+		}
+	})
+	return firstError(parts)
+}
+
+func firstError(parts []job) error {
+	for i := range parts {
+		if parts[i].err != nil {
+			return parts[i].err
+		}
+	}
+	return nil
+}
+
+func allAdmitted(parts []job) bool {
+	return !slices.ContainsFunc(parts, func(p job) bool { return !p.admitted() })
+}
+
+// admitted reports whether j by itself was charged.
+func (j *job) admitted() bool {
+	return j.err == nil && !slices.ContainsFunc(j.ops, func(o op) bool { return !o.dryRun && !o.fits() })
+}
+
+// isCharged reports whether o was charged or held by a job that was admitted.
+func (o *op) isCharged() bool { return o.isDecided() && o.does != peek && o.fits() }
+
+// refundTimeout bounds how long the refund of a denied request may take.
+const refundTimeout = time.Second
+
+// refundDenied refunds what parts were charged if one of them denies, and updates what remains. If a refund fails, the
+// charge stays, which is stricter. It returns breaker.ErrTooMany if ctx ends first. The refunds go on then.
+func (s *decider) refundDenied(ctx context.Context, parts []job) error {
+	if allAdmitted(parts) {
+		return nil
+	}
+	var charged []*job
+	for i := range parts {
+		if p := &parts[i]; p.admitted() && slices.ContainsFunc(p.ops, func(o op) bool { return o.isCharged() }) {
+			charged = append(charged, p)
+		}
+	}
+	if len(charged) == 0 {
+		return nil
+	}
+	err := s.server.within(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
+		defer cancel()
+		each(len(charged), func(i int) {
+			p := charged[i]
+			if back := s.refund(deadline.Context{Context: ctx}, p); back.err == nil {
+				copy(p.usages, back.usages)
+				p.held = p.held || back.held
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		return breaker.ErrTooMany
+	}
+	return nil
+}
+
+// refund reverses what j has charged, and returns a job with what that leaves. If a request may wait, each limit is refunded by
+// itself, because each has a turn of its own.
+func (s *decider) refund(ctx context.Context, j *job) *job {
+	back := &job{owed: true, wall: j.wall, route: j.route}
+	var given []op
+	for _, o := range j.ops {
+		if !o.isDecided() {
+			break
+		}
+		back.ops = append(back.ops, o)
+		one := op{does: adjust, key: o.key, limits: o.limits, cost: o.cost, at: o.at}
+		switch {
+		case !o.isCharged():
+		case o.does == hold:
+			one.does = release
+			given = append(given, one)
+		case o.maxWait == 0:
+			given = append(given, one)
+		default:
+			for n := range o.limits {
+				one.limits, one.turn = o.limits[n:n+1], 1+o.usages[n].wait
+				given = append(given, one)
+			}
+		}
+	}
+	back.ops = append(back.ops, given...)
+	back.prepare(true)
+	back.err = s.queues.do(ctx, back, time.Now())
+	return back
+}
+
+const (
+	// recent is how long a pair counts as recently denied.
+	recent = 10 * time.Second
+
+	// lasting is how long ago the first denial of a pair must have been for another denial to count as lasting, because
+	// a pair may be denied for a cost that is about to be refunded to another request.
+	lasting = 100 * time.Millisecond
+)
+
+// deniedPairs records which pairs were denied recently. It sometimes confuses two pairs, which costs a round trip. Only
+// stores whose requests may have parts use it. The zero value is empty.
+type deniedPairs struct {
+	begun atomic.Pointer[deniedTable]
+}
+
+type deniedTable struct {
+	seed  maphash.Seed
+	begun time.Time
+	cells [8192]atomic.Uint64 // half of the hash of a key, then its first recent denial in milliseconds since begun
+}
+
+// add records the pairs that denied an op.
+func (p *deniedPairs) add(ops []op, now time.Time) {
+	for i := range ops {
+		o := &ops[i]
+		if o.dryRun || o.fits() {
+			continue
+		}
+		t := p.begun.Load()
+		if t == nil {
+			p.begun.CompareAndSwap(nil, &deniedTable{seed: maphash.MakeSeed(), begun: now.Add(-time.Millisecond)})
+			t = p.begun.Load()
+		}
+		mark, cell := t.find(o.key)
+		if age, ok := t.age(mark, cell, now); !ok || age > recent/2 {
+			cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
+		}
+	}
+}
+
+// find returns half of the hash of a key, and its cell.
+func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
+	h := maphash.String(t.seed, key)
+	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
+}
+
+// age returns how long ago the pair with a mark was first denied, and whether that was recently.
+func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
+	v := cell.Load()
+	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
+	return age, v != 0 && v&^(1<<32-1) == mark && age < recent
+}
+
+// anyOf reports whether the pair of one of ops was denied recently, but at least ago before now.
+func (p *deniedPairs) anyOf(ops []op, now time.Time, ago time.Duration) bool {
+	t := p.begun.Load()
+	return t != nil && slices.ContainsFunc(ops, func(o op) bool {
+		mark, cell := t.find(o.key)
+		age, ok := t.age(mark, cell, now)
+		return ok && age >= ago
+	})
+}
