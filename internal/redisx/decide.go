@@ -2,7 +2,6 @@ package redisx
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -42,7 +41,10 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 	}
 	s.server.decided.Do(func() { go s.server.warnOfEviction() })
 	// A denial because of a hold, or because of a charge that may be about to be refunded, may not be repeated.
-	lasts = !j.held && !slices.ContainsFunc(j.parts, func(p job) bool { return p.held })
+	lasts = !j.held
+	for i := range j.parts {
+		lasts = lasts && !j.parts[i].held
+	}
 	if j.route != "" {
 		lasts = lasts && s.denied.anyOf(j.ops, begun, lasting)
 		s.denied.add(j.ops, begun)
@@ -66,7 +68,10 @@ func (j *job) outcome(err error) lease.Outcome {
 // decide decides j in one run if its keys may share one, or else in parts.
 func (s *decider) decide(ctx context.Context, j *job, begun time.Time) (err error) {
 	for how := s.queues.how(); ; begun = time.Now() {
-		if how.split(j, s.layout); len(j.parts) > 0 {
+		if how != anyKeys {
+			how.split(j, s.layout)
+		}
+		if len(j.parts) > 0 {
 			err = s.decideParts(ctx, j)
 		} else {
 			j.prepare(false)
@@ -88,7 +93,10 @@ func (s *decider) decide(ctx context.Context, j *job, begun time.Time) (err erro
 
 // settle does j, the job of a Settle, in runs for the keys that may share one, and key by key if a slot is migrating.
 func (s *decider) settle(ctx context.Context, j *job, how routing) error {
-	if how.split(j, s.layout); len(j.parts) > 0 {
+	if how != anyKeys {
+		how.split(j, s.layout)
+	}
+	if len(j.parts) > 0 {
 		each(len(j.parts), func(i int) { j.parts[i].err = s.settle(ctx, &j.parts[i], how) })
 		return firstError(j.parts)
 	}

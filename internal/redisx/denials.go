@@ -56,12 +56,13 @@ func newDenyCache(size int, l *layout) *denyCache {
 	return &denyCache{layout: l, seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
-// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil.
-func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) []*denySlot {
+// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil. It also returns their changesOf.
+func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*denySlot, changes uint64) {
 	for i := 0; c != nil && i < len(claims); i++ {
-		dst = append(dst, c.slotOf(claims[i].Rule, claims[i].Key))
+		s := c.slotOf(claims[i].Rule, claims[i].Key)
+		dst, changes = append(dst, s), changes+s.changes.Load()
 	}
-	return dst
+	return dst, changes
 }
 
 func (c *denyCache) slotOf(rule, identity string) *denySlot {

@@ -19,8 +19,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	now := time.Now()
 	results := []core.Result{{RetryAfter: 2 * maxDenial}}
 	find := func() *denial { d, _ := s.denials.find(claims); return d }
-	slots := s.denials.slotsOf(claims, nil)
-	changes := changesOf(slots)
+	slots, changes := s.denials.slotsOf(claims, nil)
 	s.denials.forget([]core.Pair{{Key: "k"}})
 	if s.denials.remember(claims, slots, results, now, changes); find() != nil {
 		t.Error("a denial from before the reset is remembered")
@@ -42,7 +41,8 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, s.denials.slotsOf(claims, nil), []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
+			slots, _ := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 			if _, ok := s.TakeLocal(claims, nil); !ok {
 				t.Fatal("a denial is not remembered")
 			}
@@ -61,7 +61,8 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {
 			claims := []core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, s.denials.slotsOf(claims, nil), []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
+			slots, _ := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 		}
 		kept := func() (n int) {
 			for i := range s.denials.slots {

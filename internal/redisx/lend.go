@@ -36,7 +36,9 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	j.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, op{does: peek, cost: 1})
 	j.addUnused(s.layout, l)
 	j.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, op{does: lend, cost: l.Want})
-	s.queues.how().split(j, s.layout)
+	if how := s.queues.how(); how != anyKeys {
+		how.split(j, s.layout)
+	}
 	j.prepare(false)
 	err := s.queues.do(ctx, j, time.Now())
 	if l.Return = j.outcome(err); err != nil {

@@ -28,7 +28,7 @@ type slowClient struct {
 }
 
 func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
-	run, ok := cmd.(once)
+	run, ok := cmd.(*once)
 	if !ok {
 		return io.EOF
 	}

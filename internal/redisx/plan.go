@@ -55,8 +55,10 @@ func (j *job) prepare(peek bool) {
 // appendPlan appends what a plan says of l, a limit of o: see lua/plan.lua. begins says whether l is the first limit of o.
 func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byte {
 	head, starts := int64(o.place+1)<<6|int64(o.does)<<2, []int64(nil)
-	unit, ban := l.Unit+l.Width, l.Ban
+	kind, unit, ban := (l.Micros|int64(l.Calendar))*24+int64(l.Algorithm)*4, l.Unit+l.Width, l.Ban // see lua/pair.lua
 	switch {
+	case l.Kind == algorithm.CellsKind: // in flight, or of a ban
+		kind = 0
 	case l.Calendar != 0:
 		t := turnOf(l, j.wall)
 		starts = t.starts
@@ -70,21 +72,13 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 	if o.dryRun {
 		head |= 2
 	}
-	for _, n := range [...]int64{head, kindOf(l), l.Rate, l.Capacity, unit, ban} {
+	for _, n := range [...]int64{head, kind, l.Rate, l.Capacity, unit, ban} {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	for _, n := range starts {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	return b
-}
-
-// kindOf returns the kind of the states of a limit: see lua/pair.lua.
-func kindOf(l *algorithm.Limit) int64 {
-	if l.Kind == algorithm.CellsKind { // in flight, or of a ban
-		return 0
-	}
-	return (l.Micros|int64(l.Calendar))*24 + int64(l.Algorithm)*4
 }
 
 // appendWords appends numbers as words: see lua/word.lua.

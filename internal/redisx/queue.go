@@ -93,17 +93,9 @@ func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
 		s.begin(r, begun)
 	}
 	s.mu.Unlock()
-	for {
-		if r != nil && alone {
-			s.lead(ctx, r)
-			break
-		}
+	for r == nil || !alone {
 		if r != nil {
-			go func() { // the caller may give up before its deadline
-				own, cancel := deadline.Of(ctx)
-				defer cancel()
-				s.lead(own, r)
-			}()
+			go s.leadDetached(ctx, r)
 		}
 		select {
 		case r = <-j.wake:
@@ -119,6 +111,9 @@ func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
 		s.mu.Lock()
 		s.begin(r, time.Now())
 		s.mu.Unlock()
+	}
+	if r != nil {
+		s.lead(ctx, r)
 	}
 	if err := j.failure; err != nil {
 		return s.failed(j, err)
@@ -156,16 +151,20 @@ func (q *queue) newRun(now time.Time) *run {
 	r := &run{queue: q, sent: now}
 	r.jobs = r.one[:0]
 	for _, list := range [...]*[]*job{&q.owed, &q.takes} {
-		for len(*list) > 0 {
-			j := (*list)[0]
-			if !j.left && r.load > 0 && r.load+j.load > maxLoad {
-				return r
+		n := 0
+		for ; n < len(*list); n++ {
+			j := (*list)[n]
+			if j.left {
+				continue
 			}
-			if (*list)[0] = nil; !j.left {
-				r.add(j)
-				q.load -= j.load
+			if r.load > 0 && r.load+j.load > maxLoad {
+				break
 			}
-			*list = (*list)[1:]
+			r.add(j)
+			q.load -= j.load
+		}
+		if *list = slices.Delete(*list, 0, n); len(*list) > 0 {
+			break
 		}
 	}
 	return r
@@ -282,6 +281,13 @@ func (s *queues) lead(ctx context.Context, r *run) {
 	if apart || hasCode(err, "TRYAGAIN") {
 		each(len(r.jobs), func(i int) { _ = s.server.run(ctx, r.jobs[i:i+1]) })
 	}
+}
+
+// leadDetached is lead for a caller that may give up before the deadline of ctx.
+func (s *queues) leadDetached(ctx context.Context, r *run) {
+	own, cancel := deadline.Of(ctx)
+	defer cancel()
+	s.lead(own, r)
 }
 
 // finish ends r, begins the runs that have waited for it, and wakes the callers of its jobs.

@@ -124,7 +124,7 @@ func (l *layout) newTake(claims []core.Claim) (*job, error) {
 			j.release()
 			return nil, err
 		}
-		o := op{of: results, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), dryRun: c.DryRun}
+		o := op{of: results, cost: min(int64(max(c.Cost, 1)), algorithm.MaxExact), maxWait: c.MaxWait.Microseconds(), dryRun: c.DryRun}
 		switch {
 		case c.Peek:
 			o.does = peek
@@ -137,15 +137,12 @@ func (l *layout) newTake(claims []core.Claim) (*job, error) {
 	return j, nil
 }
 
-// exactCost returns the cost of a claim, where 0 means 1, in the numbers that scripts count in.
-func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
-
 // newSettle returns the job of a Settle of valid settlements. It leaves out those that change nothing.
 func (l *layout) newSettle(settlements []core.Settlement) *job {
 	j := l.newJob(true)
 	for i := range settlements {
 		s := &settlements[i]
-		o := op{does: adjust, of: i, cost: exactCost(s.Cost), final: min(int64(s.Final), algorithm.MaxExact), dryRun: s.DryRun}
+		o := op{does: adjust, of: i, cost: min(int64(max(s.Cost, 1)), algorithm.MaxExact), final: min(int64(s.Final), algorithm.MaxExact), dryRun: s.DryRun}
 		if !s.At.IsZero() {
 			o.at = min(max(s.At.UnixMicro(), 0), algorithm.MaxExact)
 		}

@@ -233,15 +233,15 @@ func (s *server) deliver(reply []int64, jobs []*job) error {
 // script makes the second attempt fail.
 type once struct {
 	*redis.StringCmd
-	name *onceName
+	name onceName
 }
 
 // NoRetry reports true.
-func (once) NoRetry() bool { return true }
+func (*once) NoRetry() bool { return true }
 
 // SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the
 // command, and the client may send it to another one.
-func (c once) SetErr(err error) {
+func (c *once) SetErr(err error) {
 	if isReply(err) {
 		c.name.sent.Store(false)
 	}
@@ -274,20 +274,20 @@ type onceText struct{ *redis.StringCmd }
 func (onceText) NoRetry() bool { return true }
 
 // send does jobs by a command that runs the function or script called name, and returns the reply.
-func (s *server) send(ctx context.Context, command, name string, jobs []*job) ([]int64, error) {
+func (s *server) send(ctx context.Context, command any, name string, jobs []*job) ([]int64, error) {
 	words := callOf(s.clock.micros(), jobs)
-	once := once{name: &onceName{text: name}}
-	words[0], words[1] = command, once.name
-	once.StringCmd = redis.NewStringCmd(ctx, words...)
-	once.SetFirstKeyPos(3) // older versions of go-redis do not know the place in an FCALL
+	c := &once{name: onceName{text: name}}
+	words[0], words[1] = command, &c.name
+	c.StringCmd = redis.NewStringCmd(ctx, words...)
+	c.SetFirstKeyPos(3) // older versions of go-redis do not know the place in an FCALL
 	err := s.round(ctx, func(ctx context.Context) error {
-		_ = s.client.Process(ctx, once) // the command keeps the error
-		return once.Err()
+		_ = s.client.Process(ctx, c) // the command keeps the error
+		return c.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
-	return wordsOf(once.Val())
+	return wordsOf(c.Val())
 }
 
 // wordsOf returns the words of a reply: see lua/word.lua.

@@ -55,12 +55,9 @@ func slotOf(tag string) int {
 }
 
 // split sets the route of j and, if its keys have several, its parts. The parts share the ops of j, which split puts
-// into the order of their routes.
+// into the order of their routes. A job whose route may have any keys needs no split.
 func (how routing) split(j *job, l *layout) {
-	if j.parts = nil; how == anyKeys {
-		return
-	}
-	j.route = how.routeOf(j.ops[0].key, l)
+	j.parts, j.route = nil, how.routeOf(j.ops[0].key, l)
 	isElsewhere := func(o op) bool { return o.key != j.ops[0].key && how.routeOf(o.key, l) != j.route }
 	if !slices.ContainsFunc(j.ops, isElsewhere) {
 		return
@@ -121,7 +118,12 @@ func firstError(parts []job) error {
 }
 
 func allAdmitted(parts []job) bool {
-	return !slices.ContainsFunc(parts, func(p job) bool { return !p.admitted() })
+	for i := range parts {
+		if !parts[i].admitted() {
+			return false
+		}
+	}
+	return true
 }
 
 // admitted reports whether j by itself was charged.

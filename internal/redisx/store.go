@@ -67,8 +67,8 @@ func (s *Store) SetClock(now func() time.Time) {
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
 	begun := time.Now()
 	var room [4]*denySlot
-	slots := s.denials.slotsOf(claims, room[:0])
-	changes, lasts := changesOf(slots), false
+	slots, changes := s.denials.slotsOf(claims, room[:0])
+	lasts := false
 	if t := s.leasesFor(claims); t != nil {
 		results, lasts, err = t.Take(ctx, claims, dst)
 	} else {
@@ -116,7 +116,8 @@ func (s *Store) LeaseStats() core.LeaseStats {
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if t := s.leases.Load(); t != nil && t.HasKeys() {
 		if results, ok := t.TakeLocal(claims, dst); ok {
-			noteTake(claims, s.denials.slotsOf(claims, nil), results[len(dst):], nil)
+			slots, _ := s.denials.slotsOf(claims, nil)
+			noteTake(claims, slots, results[len(dst):], nil)
 			return results, true
 		}
 	}
