@@ -151,7 +151,9 @@ func TestKnownDenial(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := New(nil, Options{DenyCache: 100})
-			s.denials.remember([]core.Claim{row.asked}, row.results, time.Now(), 0)
+			claims := []core.Claim{row.asked}
+			slots, changes := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, row.results, time.Now(), changes)
 			time.Sleep(row.later)
 			results, denied := s.Denied(&row.claim, nil)
 			if denied != row.denied {

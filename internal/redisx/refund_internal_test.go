@@ -21,13 +21,9 @@ func TestRefundReportsTheStateAfterIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim.Cost = 1
-	r, err := s.decider.layout.newTake([]core.Claim{claim})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := &anyKeys.jobsOf(r, s.decider.layout)[0]
-	j.at = time.Now().UnixMicro()
-	j = s.decider.refund(context.Background(), j, func(int) bool { return false })
+	j := s.jobOf(t, claim)
+	s.mustRun(t, j)
+	j = s.decider.refund(context.Background(), j)
 	if j.err != nil || j.usages[0].retry <= 0 || j.usages[1].retry != 0 || j.usages[0].Remaining != 0 || j.usages[1].Remaining != 7 {
 		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
 	}
