@@ -65,11 +65,7 @@ type leaser struct {
 
 func (s *leaser) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	s.taken = append(s.taken[:0], claims...)
-	results, err := s.MemoryStore.Take(ctx, claims, dst)
-	for i := range results {
-		results[i].At = results[i].At.Truncate(time.Microsecond).Add(time.Nanosecond)
-	}
-	return results, err
+	return s.MemoryStore.Take(ctx, claims, dst)
 }
 
 func (s *leaser) Settle(ctx context.Context, settlements []core.Settlement) error {
@@ -111,21 +107,6 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 		}
 		if err := l.Refund(context.Background(), d); err != nil || len(s.settled) != 1 || s.settled[0].Lease != tt.want {
 			t.Errorf("%s: settled %+v, %v, want a lease of %v", tt.why, s.settled, err, tt.want)
-		}
-	}
-}
-
-// A store may mark the instants that it computes by their nanoseconds.
-func TestSettleHasTheInstantToTheNanosecond(t *testing.T) {
-	s := new(leaser)
-	l := core.Must(core.New([]core.Rule{named("r")}, core.WithStore(s)))
-	for _, claims := range [][]core.Claim{{{Rule: "r", Key: "k"}}, {{Rule: "r", Key: "l"}, {Rule: "r", Key: "m"}}} {
-		d, err := l.Take(context.Background(), claims...)
-		if err != nil || l.Refund(context.Background(), d) != nil || len(s.settled) != len(claims) {
-			t.Fatalf("got %+v, %v", s.settled, err)
-		}
-		if at := s.settled[0].At; at.Nanosecond()%1000 != 1 || !at.Equal(d.Results[0].At) {
-			t.Errorf("%d claims: settled at %v what was decided at %v", len(claims), at, d.Results[0].At)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (s *suite) take(claims ...core.Claim) []core.Result {
 	}
 	last := s.last
 	for _, r := range results {
-		if r.At.Before(last.Truncate(time.Microsecond)) { // stores may use the nanoseconds for marks
+		if r.At.Before(last) {
 			s.Errorf("decided at %v, after a decision at %v", r.At, last)
 		}
 		if r.At.After(s.last) {

@@ -78,7 +78,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
 		client := connected(t, server.Addr, 4)
-		runAtOnce(keys + 100) // one grant for each key, and callers
+		runAtOnce(keys + 100) // one refill for each key, and callers
 		least := math.Inf(1)
 		for range 3 {
 			l := (&leaser{Limit: "1000/s", Lease: 3 * time.Second, Timeout: 500 * time.Millisecond}).limiterOver(client)

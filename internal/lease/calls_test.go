@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 func TestAKeyThatIsAskedForOnceTakesOneCall(t *testing.T) {
@@ -36,37 +35,37 @@ func TestABusyKeyTakesFewCalls(t *testing.T) {
 }
 
 // A distant store admits everything, and counts what it is asked to do.
-type distant struct{ requests, grants, returns atomic.Int64 }
+type distant struct{ requests, refills, returns atomic.Int64 }
 
-func (s *distant) Lend(_ context.Context, claims []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+func (s *distant) Lend(_ context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
 	time.Sleep(500 * time.Microsecond)
 	for i := range claims {
 		s.requests.Add(1)
 		dst = append(dst, core.Result{Allowed: true, Limit: claims[i].Limits[0], Remaining: 1000})
 	}
-	for i := range loans {
-		l := &loans[i]
-		l.Granted, l.Left, l.Return = l.Want, make([]algorithm.Usage, len(l.Limits)), Returned
-		if l.Want > 0 {
-			s.grants.Add(1)
-		} else if l.Unused.Count() > 0 && len(claims) == 0 {
+	for i := range exchanges {
+		x := &exchanges[i]
+		x.Charged, x.Left, x.Outcome = x.Want, make([]core.Result, len(x.Compiled)), Returned
+		if x.Want > 0 {
+			s.refills.Add(1)
+		} else if len(claims) == 0 {
 			s.returns.Add(1)
 		}
 	}
 	return dst, false, nil
 }
 
-// In TestKeysByZipfTakeLittleWork, 64 callers ask for keys, most of them only a few times within a lease. Grants that nobody
-// uses, and requests to the store beside a grant, would cost the store more than the leases save.
+// In TestKeysByZipfTakeLittleWork, 64 callers ask for keys, most of them only a few times within a lease. Refills that nobody
+// uses, and requests to the store beside a refill, would cost the store more than the leases save.
 func TestKeysByZipfTakeLittleWork(t *testing.T) {
 	for pause, most := range map[time.Duration]float64{500 * time.Microsecond: 0.24, time.Millisecond: 0.31, 4 * time.Millisecond: 0.46} {
 		synctest.Test(t, func(t *testing.T) {
 			s := new(distant)
 			asked := askByZipf(t, New(s), pause)
-			requests, grants, returns := s.requests.Load(), s.grants.Load(), s.returns.Load()
-			if work := float64(requests+grants+returns) / float64(asked); work > most {
-				t.Errorf("a pause of %v: %d requests take %d of the store, %d grants and %d returns: %.3f of them, want at most %.2f",
-					pause, asked, requests, grants, returns, work, most)
+			requests, refills, returns := s.requests.Load(), s.refills.Load(), s.returns.Load()
+			if work := float64(requests+refills+returns) / float64(asked); work > most {
+				t.Errorf("a pause of %v: %d requests take %d of the store, %d refills and %d returns: %.3f of them, want at most %.2f",
+					pause, asked, requests, refills, returns, work, most)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -30,7 +29,7 @@ type server struct {
 	calls  atomic.Int64
 	before atomic.Pointer[func() error]
 	after  atomic.Pointer[func()] // called before the reply of a call
-	last   []Loan                 // of the last call
+	last   []Exchange             // of the last call
 	lasts  bool                   // denials last
 }
 
@@ -52,69 +51,58 @@ func (s *server) next(f func() error) { s.before.Store(&f) }
 type notReturned struct{ error }
 
 // Lend implements Store.
-func (s *server) Lend(ctx context.Context, claims []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+func (s *server) Lend(ctx context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
 	if err := ctx.Err(); err != nil {
-		return dst, false, fail(loans, notReturned{err})
+		return dst, false, fail(exchanges, notReturned{err})
 	}
 	s.calls.Add(1)
 	if f := s.before.Swap(nil); f != nil {
 		if err := (*f)(); err != nil {
-			return dst, false, fail(loans, err)
+			return dst, false, fail(exchanges, err)
 		}
 	}
 	if err := ctx.Err(); err != nil { // while f ran
-		return dst, false, fail(loans, err)
+		return dst, false, fail(exchanges, err)
 	}
 	if f := s.after.Swap(nil); f != nil {
 		defer (*f)()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = loans
-	for i := range loans {
-		l := &loans[i]
-		if len(claims) > 0 {
-			l.Pair, l.Limits = pairOf(&claims[i]), claims[i].Limits
-		}
-		s.returnUnused(l)
+	s.last = exchanges
+	for i := range exchanges {
+		s.returnUnused(&exchanges[i])
 	}
 	if len(claims) > 0 {
 		return append(dst, s.model.Take(s.now, claims)...), s.lasts, nil
 	}
-	for i := range loans {
-		s.chargeAhead(&loans[i])
+	for i := range exchanges {
+		s.chargeAhead(&exchanges[i])
 	}
 	return dst, false, nil
 }
 
-func fail(loans []Loan, err error) error {
-	for i := range loans {
+func fail(exchanges []Exchange, err error) error {
+	for i := range exchanges {
 		if _, ok := err.(notReturned); ok {
-			loans[i].Return = NotReturned
+			exchanges[i].Outcome = NotReturned
 		}
 	}
 	return err
 }
 
-func (s *server) returnUnused(l *Loan) {
-	c := core.Claim{Rule: l.Pair.Rule, Key: l.Pair.Key, Limits: l.Limits}
-	s.model.Ahead(s.now, c, 0) // a request names its rate first
-	for _, p := range l.Unused {
-		if c.Cost = int(p.Count); p.Count > 0 {
-			s.model.Refund(s.now, p.At, []core.Claim{c})
-		}
+func (s *server) returnUnused(x *Exchange) {
+	c := core.Claim{Rule: x.Pair.Rule, Key: x.Pair.Key, Limits: x.terms.limits, Cost: int(x.Unused.Count)}
+	if c.Cost > 0 {
+		s.model.Refund(s.now, x.Unused.At, []core.Claim{c})
 	}
-	l.Return = Returned
+	x.Outcome = Returned
 }
 
-func (s *server) chargeAhead(l *Loan) {
-	c := core.Claim{Rule: l.Pair.Rule, Key: l.Pair.Key, Limits: l.Limits, Peek: true}
-	l.At, l.Granted = s.now, s.model.Ahead(s.now, c, l.Want)
-	for _, r := range s.model.Take(s.now, []core.Claim{c}) {
-		l.Left = append(l.Left, algorithm.Usage{
-			Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds(),
-		})
-	}
+func (s *server) chargeAhead(x *Exchange) {
+	c := core.Claim{Rule: x.Pair.Rule, Key: x.Pair.Key, Limits: x.terms.limits, Peek: true}
+	x.At, x.Charged = s.now, s.model.Ahead(s.now, c, x.Want)
+	x.Left = s.model.Take(s.now, []core.Claim{c})
 }
 
 // Take implements core.Store.
@@ -183,13 +171,13 @@ func (f *fake) remains(_ *testing.T, c core.Claim) int64 {
 }
 
 // ahead charges n requests ahead without deciding any, and returns how many the store allowed.
-func (f *fake) ahead(_ *testing.T, c core.Claim, n int64) (at, granted int64) {
+func (f *fake) ahead(c core.Claim, n int64) (at, charged int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now, f.model.Ahead(f.now, c, n)
 }
 
-// lend adds a lease of c with a portion of n requests, which the store has charged.
+// lend adds a lease of c with a loan of n requests.
 func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	t.Helper()
 	table := f.table()
@@ -197,10 +185,11 @@ func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	shard.mu.Lock()
 	e := table.add(shard, hash, &c)
 	shard.mu.Unlock()
-	e.ensureRare().grant = new(grant)
-	loans := []Loan{e.terms.unused(e.pair, Portions{})}
-	loans[0].Want = n
-	if table.grant(hash, e, loans, time.Minute); e.available() != n {
+	e.refill = new(refill)
+	table.refills.Add(1)
+	x := e.returning(Unused{})
+	x.Want = n
+	if table.fill(hash, e, []Exchange{x}, time.Minute); e.available() != n {
 		t.Fatalf("%d of %d were lent", e.available(), n)
 	}
 	return e
@@ -213,7 +202,7 @@ func leasedFor(key, limits string) core.Claim {
 
 // placeOf returns the shard and the hash of a claim.
 func (t *Table) placeOf(c core.Claim) (s *shard, hash uint64) {
-	hash = t.hash(pairOf(&c))
+	hash = t.hash(c.Rule, c.Key)
 	return t.shard(hash), hash
 }
 
@@ -223,7 +212,7 @@ func (t *Table) pass(d time.Duration) { t.begun = t.begun.Add(-d) }
 // toReturn returns how many requests of leases that are gone the next sweep is to return.
 func (t *Table) toReturn() (n int64) {
 	for _, u := range t.unused {
-		n += u.Unused.Count()
+		n += u.Unused.Count
 	}
 	return n
 }
@@ -235,16 +224,14 @@ func (t *Table) due() (armed bool, every time.Duration) {
 	return t.armed, t.every
 }
 
-func (f *fake) grantsInFlight() int { return f.leases.GrantsInFlight() }
-
-// quiet waits until no grant is in flight.
+// quiet waits until no refill is in flight.
 func (f *fake) quiet() {
-	for f.grantsInFlight() > 0 {
+	for f.leases.RefillsInFlight() > 0 {
 		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// withEntry calls f with the only entry, of which no grant is in flight, while its shard is locked: sweeps go on after a test.
+// withEntry calls f with the only entry, of which no refill is in flight, while its shard is locked: sweeps go on after a test.
 func (f *fake) withEntry(t *testing.T, do func(*entry)) {
 	t.Helper()
 	f.quiet()
@@ -296,9 +283,9 @@ func TestOtherClaimsAgreeWithTheModel(t *testing.T) {
 		return oracle.Subject{
 			Store: f, Now: func() time.Time { return time.UnixMicro(f.now) }, Advance: func(d time.Duration) { f.now += d.Microseconds() },
 			Lend: func(c core.Claim, want int64) (int64, error) {
-				one := []Loan{{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Limits: c.Limits, Want: want}}
+				one := []Exchange{{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Want: want, terms: f.leases.termsOf(&c)}}
 				_, _, err := f.Lend(t.Context(), nil, one, nil)
-				return one[0].Granted, err
+				return one[0].Charged, err
 			},
 		}
 	}, oracle.Options{Back: true, Lend: true}, testpass.Rounds(100))

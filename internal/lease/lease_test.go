@@ -12,36 +12,36 @@ func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 		var l lease
 		l.use(used)
 		if low := l.isLow(0, leaseLength); low != (used == 4) {
-			t.Errorf("an empty bucket of which %d were used: %v", used, low)
+			t.Errorf("no loan, and %d were used: %v", used, low)
 		}
-		l.credit(0, 1, leaseLength, 3)
-		if l.take(3); l.isLow(0, leaseLength) != (used == 4) {
+		l.credit(0, leaseLength, 1, leaseLength, 3)
+		if l.take(0, leaseLength, 3); l.isLow(0, leaseLength) != (used == 4) {
 			t.Errorf("low after %d, and all of 3: %v", used, used != 4)
 		}
-		l.credit(0, 1, leaseLength, 8)
+		l.credit(0, leaseLength, 1, leaseLength, 8)
 		for i := range 8 {
 			if low := l.isLow(0, leaseLength); low != (l.isBusy() && l.available() <= 2) {
 				t.Errorf("after %d of 8: %v", i, low)
 			}
-			l.take(1)
+			l.take(0, leaseLength, 1)
 		}
 	}
 }
 
-// A busy lease is also low in the last quarter of its time; otherwise it would end before the next grant arrives.
+// A busy lease is also low in the last quarter of its time; otherwise it would end before the refill arrives.
 func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	for used, busy := range map[int64]bool{0: false, 3: false, 4: true, 50: true} {
 		var l lease
-		l.credit(0, 1, leaseLength, 100)
+		l.credit(0, leaseLength, 1, leaseLength, 100)
 		l.use(used)
 		for at, late := range map[time.Duration]bool{0: false, 75*ms - 1: false, 75 * ms: true, 99 * ms: true} {
 			if low := l.isLow(int64(at), leaseLength); low != (busy && late) {
 				t.Errorf("%d used, at %v: %v", used, at, low)
 			}
 		}
-		l.credit(int64(80*ms), 1, int64(180*ms), 100)
+		l.credit(int64(80*ms), leaseLength, 1, int64(180*ms), 100)
 		if l.isLow(int64(99*ms), leaseLength) {
-			t.Error("low although there is a newer portion")
+			t.Error("low although there is another loan")
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
 	}
 }
 
-func TestGrantAsksForWhatTheLastLeaseUsed(t *testing.T) {
+func TestARefillAsksForWhatTheLastLeaseUsed(t *testing.T) {
 	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
 		if l := (lease{used: used}); l.want(0) != want {
 			t.Errorf("after %v: %d, want %d", used, l.want(0), want)
@@ -73,33 +73,33 @@ func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 	}
 	l.use(1 << 52)
 	if got := l.want(1); got != 1<<31-1 {
-		t.Errorf("got %d, want the largest grant", got)
+		t.Errorf("got %d, want the largest loan", got)
 	}
 }
 
-// After a grant of nothing, or two late grants in a row, the next grant is asked for after one to two times the Lease.
-func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
+// After a refill of nothing, or two late refills in a row, the next refill is asked for after one to two times the Lease.
+func TestARefillOfNoUseIsFollowedByAPause(t *testing.T) {
 	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms, 250 * ms} {
 		now := int64(begun)
 		for name, credit := range map[string]func(*lease){
-			"of nothing": func(l *lease) { l.credit(now, 1, now+leaseLength, 0) },
+			"of nothing": func(l *lease) { l.credit(now, leaseLength, 1, now+leaseLength, 0) },
 			"late twice": func(l *lease) {
-				l.credit(now, 1, now, 1)
+				l.credit(now, leaseLength, 1, now, 1)
 				if l.pause > 0 || !l.late {
-					t.Error("one late grant is followed by a pause")
+					t.Error("one late refill is followed by a pause")
 				}
-				l.credit(now, 1, now-1, 1)
+				l.credit(now, leaseLength, 1, now-1, 1)
 			},
 		} {
 			t.Run(name, func(t *testing.T) { checkPause(t, begun, credit) })
 		}
 	}
 	var l lease
-	l.credit(5, 1, 5, 1)
-	l.credit(6, 1, 7, 1)
-	l.credit(8, 1, 8, 1)
+	l.credit(5, leaseLength, 1, 5, 1)
+	l.credit(6, leaseLength, 1, 7, 1)
+	l.credit(8, leaseLength, 1, 8, 1)
 	if l.pause > 0 {
-		t.Error("late grants with one in time between them are followed by a pause")
+		t.Error("late refills with one in time between them are followed by a pause")
 	}
 }
 
@@ -115,27 +115,41 @@ func checkPause(t *testing.T, begun time.Duration, credit func(*lease)) {
 	}
 }
 
-func TestARefundGoesToItsPortionAndNoFurtherThanItsGrant(t *testing.T) {
+// A refund returns to the loan if the request was decided since the loan began, and no further than what the loan had.
+func TestARefundGoesToItsLoanAndNoFurtherThanItsSize(t *testing.T) {
 	var l lease
-	l.credit(0, 100, leaseLength, 8)
-	l.credit(1, 200, leaseLength+1, 4)
-	l.take(10)
-	is := func(at int64) func(int64) bool { return func(a int64) bool { return a == at } }
-	for _, row := range []struct{ at, n, want int64 }{{100, 3, 3}, {200, 9, 2}, {200, 1, 0}, {100, 9, 5}, {300, 1, 0}} {
-		if got := l.refund(is(row.at), row.n); got != row.want {
-			t.Errorf("%d of the portion of %d: %d, want %d", row.n, row.at, got, row.want)
+	l.credit(0, leaseLength, serverAt(0), leaseLength, 8)
+	l.take(0, leaseLength, 8)
+	l.credit(int64(20*ms), leaseLength, serverAt(10*ms), int64(10*ms)+leaseLength, 4) // ends the other one, of which nothing is left
+	l.take(int64(20*ms), leaseLength, 3)
+	for _, row := range []struct {
+		why         string
+		at, n, want int64
+	}{
+		{"before the loan was charged", serverAt(10*ms) - 1, 1, 0},
+		{"while another loan was in use", serverAt(20 * ms), 1, 0},
+		{"all that fits", serverAt(20*ms) + 1, 1, 1},
+		{"more than that", serverAt(30 * ms), 9, 2},
+		{"nothing fits", serverAt(30 * ms), 1, 0},
+	} {
+		if got := l.refund(int64(30*ms), leaseLength, row.at, row.n); got != row.want {
+			t.Errorf("%s: %d of %d, want %d", row.why, got, row.n, row.want)
 		}
 	}
-	if l.left != [2]uint32{8, 4} {
-		t.Errorf("left %v", l.left)
+	if l.take(int64(30*ms), leaseLength, 4); l.refund(int64(30*ms), leaseLength, serverAt(30*ms)+1, 1) != 0 {
+		t.Error("a refund of a request that is still to come")
+	}
+	l.advance(int64(110*ms), leaseLength)
+	if l.refund(int64(110*ms), leaseLength, serverAt(30*ms), 1) != 0 {
+		t.Error("a refund without a loan")
 	}
 }
 
 func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 	var l lease
 	l.advance(0, leaseLength)
-	l.credit(0, serverAt(0), leaseLength, 5)
-	l.take(5)
+	l.credit(0, leaseLength, serverAt(0), leaseLength, 5)
+	l.take(0, leaseLength, 5)
 	for _, step := range []struct {
 		at   time.Duration
 		idle bool
@@ -145,125 +159,27 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 			t.Errorf("at %v: %v", step.at, l.isIdle())
 		}
 	}
-	l.addUnused(1, 1)
+	l.unused.add(1, 1)
 	if l.isIdle() {
 		t.Error("with something to return")
 	}
-	if l.dropRare(); !l.hasUnused() {
-		t.Error("what is to be returned was dropped")
-	}
-	if b := l.takeUnused(); b.Count() != 1 || !l.isIdle() || l.takeUnused() != (Portions{}) {
-		t.Errorf("returns %v", b)
+	if u := l.takeUnused(); u.Count != 1 || !l.isIdle() || l.takeUnused() != (Unused{}) {
+		t.Errorf("returns %v", u)
 	}
 	if l.pause = 1; l.isIdle() {
 		t.Error("during a pause")
 	}
 }
 
-// The store decides a request without a look at the lease only if the lease has nothing to take, to return or to wait for.
-func TestALeaseIsUsedUpOnceItHoldsNothing(t *testing.T) {
-	for name, row := range map[string]struct {
-		change func(*lease)
-		want   bool
-	}{
-		"empty":         {func(*lease) {}, true},
-		"no pause":      {func(l *lease) { l.pause = 0 }, false},
-		"some left":     {func(l *lease) { l.credit(0, 1, leaseLength, 1) }, false},
-		"to return":     {func(l *lease) { l.addUnused(1, 1) }, false},
-		"waits for one": {func(l *lease) { l.ensureRare().grant = new(grant) }, false},
-	} {
-		l := lease{pause: pauseSpans}
-		if row.change(&l); l.isUsedUp() != row.want {
-			t.Errorf("%s: %v", name, !row.want)
-		}
-	}
-}
-
-// The estimate of the store's clock advances from the last grant that was asked for.
-func TestInstantFollowsTheStoresClock(t *testing.T) {
-	var l lease
-	l.credit(int64(5*ms), 7_000_000, int64(2*ms)+leaseLength, 5)
-	if got := l.instant(int64(12*ms), leaseLength); got != 7_010_000 {
-		t.Errorf("got %d", got)
-	}
-	l.credit(int64(15*ms), 9_000_000, int64(14*ms)+leaseLength, 5)
-	if got := l.instant(int64(20*ms), leaseLength); got != 9_006_000 {
-		t.Errorf("got %d", got)
-	}
-}
-
-func TestPutBackGoesToItsPortion(t *testing.T) {
-	var l lease
-	l.credit(0, 100, leaseLength, 8)
-	l.credit(1, 200, leaseLength+1, 4)
-	took, _ := l.take(10)
-	if l.putBack(took); l.left != [2]uint32{8, 4} {
-		t.Errorf("left %v, want 8 and 4", l.left)
-	}
-}
-
-// The next grant ends the older of two portions, so what was taken from the newer one must not go there.
-func TestWhatIsPutBackStaysInTheNewerOfTwoPortionsOfOneInstant(t *testing.T) {
-	var l lease
-	l.credit(0, 100, leaseLength, 1)
-	l.credit(1, 100, leaseLength+1, 4)
-	l.take(1)
-	took, _ := l.take(1)
-	l.putBack(took)
-	l.credit(2, 100, leaseLength+2, 4)
-	if l.left != [2]uint32{4, 4} || l.hasUnused() {
-		t.Errorf("left %v, %v to return, want 4 and 4, and nothing", l.left, l.takeUnused())
-	}
-}
-
-func TestTheMarkIsThatOfTheOlderPortionThatWasTakenFrom(t *testing.T) {
-	for n, want := range map[[2]uint32]int64{{1, 0}: 100, {1, 3}: 100, {0, 3}: 200} {
-		if got := (&Portions{{100, int64(n[0])}, {200, int64(n[1])}}).mark(); got != want {
-			t.Errorf("%v: %d, want %d", n, got, want)
-		}
-	}
-}
-
-// State that only few leases need takes no memory once it is empty.
-func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
-	var l lease
-	l.addUnused(1, 1)
-	if l.takeUnused(); l.rare != nil {
-		t.Error("kept with nothing to return")
-	}
-	for name, set := range map[string]func(*rare, bool){
-		"a grant": func(r *rare, some bool) {
-			if r.grant = nil; some {
-				r.grant = new(grant)
-			}
-		},
-		"other limits": func(r *rare, some bool) {
-			if r.others = nil; some {
-				r.others = make([]after, 1)
-			}
-		},
-	} {
-		set(l.ensureRare(), true)
-		l.addUnused(1, 1)
-		if l.takeUnused(); l.rare == nil {
-			t.Fatalf("%s was dropped", name)
-		}
-		set(l.rare, false)
-		if l.dropRare(); l.rare != nil {
-			t.Errorf("kept after %s", name)
-		}
-	}
-}
-
 // A leaseStep is a step of a timeline of a lease of 100 ms. At 0 the first span begins.
 type leaseStep struct {
 	at     time.Duration
-	do     string // "take", "put back", "credit", "end"
+	do     string // "take", "put back", "credit", "finish"
 	n      int64  // how much
 	sent   time.Duration
-	ok     bool // of a take
-	left   [2]uint32
-	unused Portions
+	ok     bool      // of a take
+	left   [2]uint32 // of the loan, and of the next one
+	unused Unused
 	want   int64
 }
 
@@ -277,57 +193,65 @@ func serverAt(d time.Duration) int64 { return 1_000_000 + d.Microseconds() }
 
 // leaseTimelines are timelines by what they show.
 var leaseTimelines = map[string][]leaseStep{
-	"the older portion is used first, and both together": {
-		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
-		{at: 10 * ms, do: "take", n: 7, ok: true, left: [2]uint32{3, 0}, want: 7},
+	"a refill waits until the loan has too little": {
+		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
+		{at: 10 * ms, do: "take", n: 7, ok: true, left: [2]uint32{3}, want: 7},
 		{at: 20 * ms, do: "credit", n: 5, sent: 15 * ms, left: [2]uint32{3, 5}, want: 7},
-		{at: 30 * ms, do: "take", n: 9, left: [2]uint32{3, 5}, want: 7},
-		{at: 30 * ms, do: "take", n: 6, ok: true, left: [2]uint32{0, 2}, want: 13},
-		{at: 31 * ms, do: "put back", left: [2]uint32{3, 5}, want: 7},
+		{at: 30 * ms, do: "take", n: 6, left: [2]uint32{3, 5}, want: 7},
+		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{1, 5}, want: 9},
+		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{3}, unused: Unused{serverAt(0), 1}, want: 11},
+		{at: 31 * ms, do: "put back", left: [2]uint32{5}, unused: Unused{serverAt(0), 1}, want: 9},
 	},
-	"a portion is used until one Lease after it was asked for": {
-		{at: 20 * ms, do: "credit", n: 10, sent: 10 * ms, left: [2]uint32{10, 0}, want: 1},
-		{at: 110*ms - 1, do: "take", n: 1, ok: true, left: [2]uint32{9, 0}, want: 1},
-		{at: 110 * ms, do: "take", n: 1, unused: Portions{{serverAt(10 * ms), 9}}, want: 1},
+	"a loan is used until one Lease after it was asked for": {
+		{at: 20 * ms, do: "credit", n: 10, sent: 10 * ms, left: [2]uint32{10}, want: 1},
+		{at: 110*ms - 1, do: "take", n: 1, ok: true, left: [2]uint32{9}, want: 1},
+		{at: 110 * ms, do: "take", n: 1, unused: Unused{serverAt(10 * ms), 9}, want: 1},
 	},
-	"what was taken from a portion that has ended is returned": {
-		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
-		{at: 99 * ms, do: "take", n: 4, ok: true, left: [2]uint32{6, 0}, want: 4},
-		{at: 100 * ms, do: "put back", unused: Portions{{serverAt(0), 10}}, want: 4},
+	"a refill follows a loan that ends": {
+		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
+		{at: 90 * ms, do: "credit", n: 20, sent: 80 * ms, left: [2]uint32{10, 20}, want: 1},
+		{at: 100 * ms, do: "take", n: 1, ok: true, left: [2]uint32{19}, unused: Unused{serverAt(0), 10}, want: 1},
 	},
-	"a grant that is late is returned whole": {
-		{at: 100 * ms, do: "credit", n: 10, unused: Portions{{serverAt(0), 10}}, want: 1},
+	"both end": {
+		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
+		{at: 90 * ms, do: "credit", n: 20, sent: 80 * ms, left: [2]uint32{10, 20}, want: 1},
+		{at: 180 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 30}, want: 1},
+	},
+	"what was taken from a loan that has ended is returned": {
+		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
+		{at: 99 * ms, do: "take", n: 4, ok: true, left: [2]uint32{6}, want: 4},
+		{at: 100 * ms, do: "put back", unused: Unused{serverAt(0), 10}, want: 4},
+	},
+	"a refill that is late is returned whole": {
+		{at: 100 * ms, do: "credit", n: 10, unused: Unused{serverAt(0), 10}, want: 1},
 	},
 	"one just in time is not": {
-		{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
+		{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 	},
-	"a third portion replaces the oldest": {
-		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
-		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 20 * ms, do: "credit", n: 30, sent: 20 * ms, left: [2]uint32{20, 30}, unused: Portions{{serverAt(0), 10}}, want: 1},
+	"a refill replaces a loan of which nothing is left": {
+		{at: 0, do: "credit", n: 4, left: [2]uint32{4}, want: 1},
+		{at: 10 * ms, do: "take", n: 4, ok: true, want: 4},
+		{at: 20 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{20}, want: 4},
 	},
 	"the end of a lease leaves all unused": {
-		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
+		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 20 * ms, do: "end", unused: Portions{{serverAt(0), 10}, {serverAt(10 * ms), 20}}, want: 1},
+		{at: 20 * ms, do: "finish", unused: Unused{serverAt(0), 30}, want: 1},
 	},
 	"what is wanted is what was used in the last Lease": {
-		{at: 0, do: "credit", n: 100, left: [2]uint32{100, 0}, want: 1},
-		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70, 0}, want: 30},
-		{at: 99 * ms, do: "take", n: 20, ok: true, left: [2]uint32{50, 0}, want: 50},
+		{at: 0, do: "credit", n: 100, left: [2]uint32{100}, want: 1},
+		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70}, want: 30},
+		{at: 99 * ms, do: "take", n: 20, ok: true, left: [2]uint32{50}, want: 50},
 		{at: 99 * ms, do: "credit", n: 100, sent: 99 * ms, left: [2]uint32{50, 100}, want: 50},
-		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95, 0}, unused: Portions{{serverAt(0), 50}}, want: 50},
-		{at: 200 * ms, do: "credit", n: 0, unused: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 5},
-		{at: 300 * ms, do: "credit", n: 0, unused: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 1},
+		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95}, unused: Unused{serverAt(0), 50}, want: 50},
+		{at: 200 * ms, do: "credit", n: 0, unused: Unused{serverAt(0), 145}, want: 5},
+		{at: 300 * ms, do: "credit", n: 0, unused: Unused{serverAt(0), 145}, want: 1},
 	},
 	"what was used is remembered while nobody looks": {
-		{at: 0, do: "credit", n: 100, left: [2]uint32{100, 0}, want: 1},
-		{at: 99 * ms, do: "take", n: 60, ok: true, left: [2]uint32{40, 0}, want: 60},
-		{at: 750 * ms, do: "take", n: 1, unused: Portions{{serverAt(0), 40}}, want: 60},
-		{at: 850 * ms, do: "take", n: 1, unused: Portions{{serverAt(0), 40}}, want: 1},
-	},
-	"nothing is put back that was not taken": {
-		{at: 0, do: "put back", want: 1},
+		{at: 0, do: "credit", n: 100, left: [2]uint32{100}, want: 1},
+		{at: 99 * ms, do: "take", n: 60, ok: true, left: [2]uint32{40}, want: 60},
+		{at: 750 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 40}, want: 60},
+		{at: 850 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 40}, want: 1},
 	},
 }
 
@@ -339,72 +263,69 @@ func TestLeaseTimelines(t *testing.T) {
 
 func runLease(t *testing.T, steps []leaseStep) {
 	var l lease
-	var last Portions
+	var last Unused
 	for i, s := range steps {
-		now := int64(s.at)
+		now, unused := int64(s.at), &l.unused
 		l.advance(now, leaseLength)
 		switch s.do {
 		case "take":
-			took, ok := l.take(s.n)
-			if last = took; ok != s.ok {
+			at, ok := l.take(now, leaseLength, s.n)
+			if last = (Unused{at, s.n}); ok != s.ok {
 				t.Errorf("step %d: take of %d: %v", i+1, s.n, ok)
 			}
 		case "put back":
-			l.putBack(last)
+			l.putBack(last.At, last.Count)
 		case "credit":
-			l.credit(now, serverAt(s.sent), int64(s.sent)+leaseLength, s.n)
-		case "end":
-			l.end()
+			l.credit(now, leaseLength, serverAt(s.sent), int64(s.sent)+leaseLength, s.n)
+		case "finish":
+			all := l.finish(now, leaseLength)
+			unused = &all
 		}
-		var unused Portions
-		if l.rare != nil {
-			unused = l.rare.unused
+		left := [2]uint32{l.left}
+		if l.next != nil {
+			left[1] = l.next.left
 		}
-		if l.left != s.left || unused != s.unused || l.want(0) != s.want {
-			t.Errorf("step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, l.left, unused, l.want(0), s.left, s.unused, s.want)
+		if left != s.left || *unused != s.unused || l.want(0) != s.want {
+			t.Errorf("step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, *unused, l.want(0), s.left, s.unused, s.want)
 		}
 	}
 }
 
-// A leaseHolder is a lease as the schedules of package oracle use it: it decides when to ask for a grant.
+// A leaseHolder is a lease as the schedules of package oracle use it: it decides when to ask for a refill.
 type leaseHolder struct {
 	lease
 	length  int64 // nanoseconds
 	asked   bool
 	last    int64
-	waiting bool // for a grant
+	waiting bool // for a refill
 }
 
 func newLeaseHolder(length int64) oracle.Holder { return &leaseHolder{length: length * 1000} }
 
-func (h *leaseHolder) Ask(now, cost int64, waited bool) oracle.Answer {
+func (h *leaseHolder) Ask(now, cost int64, waited bool) (a oracle.Answer) {
 	now *= 1000
 	again := h.asked && now-h.last < h.length
 	h.asked, h.last = true, now
 	h.advance(now, h.length)
-	if t, ok := h.take(cost); ok {
-		a := oracle.Answer{Taken: portionsIn(t)}
-		a.Want = h.grant(now, cost)
-		return a
+	if at, ok := h.take(now, h.length, cost); ok {
+		return oracle.Answer{Taken: oracle.Portion{At: at, Count: cost}, At: h.instant(now, h.length), Want: h.refill(now, cost)}
 	}
-	var a oracle.Answer
 	if h.isBusy() && !waited {
-		a.Want = h.grant(now, cost)
+		a.Want = h.refill(now, cost)
 	}
 	if a.Wait = h.waiting && !h.late && !waited; a.Wait {
 		return a
 	}
 	h.use(cost)
-	h.end()
-	a.Unused = portionsIn(h.takeUnused())
+	a.Unused = portionsOf(h.finish(now, h.length))
 	if again {
-		a.Want += h.grant(now, cost)
+		a.Want += h.refill(now, cost)
 	}
 	return a
 }
 
-// grant returns how much to ask for, or 0 if enough is left or a pause has not ended.
-func (h *leaseHolder) grant(now, cost int64) int64 {
+// refill returns how much to ask for, or 0 if enough is left or a pause has not ended.
+func (h *leaseHolder) refill(now, cost int64) int64 {
 	if h.waiting || h.pause > 0 || !h.isLow(now, h.length) {
 		return 0
 	}
@@ -412,43 +333,34 @@ func (h *leaseHolder) grant(now, cost int64) int64 {
 	return h.want(cost)
 }
 
-func (h *leaseHolder) PutBack(now int64, taken []oracle.Portion) {
+func (h *leaseHolder) PutBack(now int64, taken oracle.Portion) {
 	h.advance(now*1000, h.length)
-	h.putBack(takenOf(taken))
+	h.putBack(taken.At, taken.Count)
 }
 
-func (h *leaseHolder) Granted(now, sent int64, p oracle.Portion) {
+func (h *leaseHolder) Lent(now, sent int64, p oracle.Portion) {
 	h.waiting = false
 	h.advance(now*1000, h.length)
-	h.credit(now*1000, p.At, sent*1000+h.length, p.Count)
+	h.credit(now*1000, h.length, p.At, sent*1000+h.length, p.Count)
 }
 
 func (h *leaseHolder) Failed(int64) { h.waiting, h.pause = false, pauseSpans }
 
-func (h *leaseHolder) Refund(_, at, cost int64) []oracle.Portion {
-	return []oracle.Portion{{At: at - h.length/1000, Count: cost}}
+func (h *leaseHolder) Refund(now, at, cost int64) oracle.Portion {
+	h.advance(now*1000, h.length)
+	return oracle.Portion{At: at - h.length/1000, Count: cost - h.refund(now*1000, h.length, at, cost)}
 }
 
 func (h *leaseHolder) Ended(now int64) []oracle.Portion {
 	h.advance(now*1000, h.length)
-	return portionsIn(h.takeUnused())
+	return portionsOf(h.takeUnused())
 }
 
-// takenOf returns some portions, which are of two instants at most.
-func takenOf(some []oracle.Portion) (p Portions) {
-	for _, one := range some {
-		p.add(one.At, one.Count)
+func portionsOf(u Unused) []oracle.Portion {
+	if u.Count == 0 {
+		return nil
 	}
-	return p
-}
-
-func portionsIn(p Portions) (all []oracle.Portion) {
-	for _, one := range p {
-		if one.Count > 0 {
-			all = append(all, oracle.Portion(one))
-		}
-	}
-	return all
+	return []oracle.Portion{oracle.Portion(u)}
 }
 
 // stream is the random stream of this package's schedules.
@@ -459,26 +371,14 @@ func TestLeaseKeepsItsBounds(t *testing.T) { oracle.CheckLeases(t, stream, newLe
 
 func FuzzLease(f *testing.F) { oracle.FuzzLeases(f, stream, newLeaseHolder) }
 
-func TestPortionsKeepTwoInstants(t *testing.T) {
-	var b Portions
+func TestUnusedKeepsTheEarliestInstant(t *testing.T) {
+	var u Unused
 	for _, row := range []struct {
 		at, n int64
-		want  Portions
-	}{
-		{30, 5, Portions{{30, 5}}},
-		{30, 2, Portions{{30, 7}}},
-		{20, 0, Portions{{30, 7}}},
-		{20, 1, Portions{{30, 7}, {20, 1}}},
-		{20, 2, Portions{{30, 7}, {20, 3}}},
-		{40, 4, Portions{{20, 10}, {40, 4}}},
-		{30, 6, Portions{{20, 16}, {40, 4}}},
-		{10, 1, Portions{{10, 17}, {40, 4}}},
-	} {
-		if b.addAll(Portions{{row.at, row.n}}); b != row.want {
-			t.Errorf("with %d of %d: got %v, want %v", row.n, row.at, b, row.want)
+		want  Unused
+	}{{20, 0, Unused{}}, {30, 5, Unused{30, 5}}, {30, 2, Unused{30, 7}}, {20, 0, Unused{30, 7}}, {20, 1, Unused{20, 8}}, {40, 2, Unused{20, 10}}} {
+		if u.add(row.at, row.n); u != row.want {
+			t.Errorf("with %d of %d: got %v, want %v", row.n, row.at, u, row.want)
 		}
-	}
-	if b.Count() != 21 {
-		t.Errorf("a sum of %d, want 21", b.Count())
 	}
 }

@@ -61,22 +61,22 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 	}
 }
 
-// Over the turn of a calendar window, processes that lease one key admit at most the rate in the old window, and at
+// From one calendar window to the next, processes that lease one key admit at most the rate in the old window, and at
 // most the rate in the new one. What a lease of the old window has left may be used for the rest of the lease, and
 // counts in the old window.
-func TestLeasesAcrossTheTurnOfACalendarWindow(t *testing.T) {
+func TestLeasesAcrossTheEndOfACalendarWindow(t *testing.T) {
 	const lease, each = 100 * time.Millisecond, 300 * time.Millisecond
-	for _, rate := range []int{1000, 2500, 1_000_000} { // used up before the turn, used up in the last lease before it, never used up
+	for _, rate := range []int{1000, 2500, 1_000_000} { // used up before the end, used up in the last lease before it, never used up
 		synctest.Test(t, func(t *testing.T) {
 			limit := core.PerDay(rate).In("America/New_York")
-			_, turn := limit.Calendar.Window(time.UnixMicro(start))
-			s := &server{now: turn.Add(-each).UnixMicro()}
+			_, end := limit.Calendar.Window(time.UnixMicro(start))
+			s := &server{now: end.Add(-each).UnixMicro()}
 			c := core.Claim{Key: "k", Limits: []core.Limit{limit}, Cost: 1, Lease: lease}
 			processes := []*fake{s.process(t), s.process(t), s.process(t)}
 			var admitted [2]int
 			for range 2 * each / time.Millisecond {
 				window := 0
-				if s.now >= turn.UnixMicro() {
+				if s.now >= end.UnixMicro() {
 					window = 1
 				}
 				for _, p := range processes {
@@ -85,8 +85,8 @@ func TestLeasesAcrossTheTurnOfACalendarWindow(t *testing.T) {
 						if r.Allowed {
 							admitted[window]++
 						}
-						if wait := r.ResetAfter; !r.Allowed && (wait <= 0 || !r.At.Add(wait).Equal(turn.AddDate(0, 0, window))) {
-							t.Errorf("rate %d: denied at %v for %v, want until the turn", rate, r.At, wait)
+						if wait := r.ResetAfter; !r.Allowed && (wait <= 0 || !r.At.Add(wait).Equal(end.AddDate(0, 0, window))) {
+							t.Errorf("rate %d: denied at %v for %v, want until the end", rate, r.At, wait)
 						}
 						synctest.Wait()
 					}

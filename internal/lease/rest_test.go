@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// The deadline of a grant is as long as the longest deadline that a Take had.
-func TestAGrantHasTheLongestDeadline(t *testing.T) {
+// The deadline of a refill is as long as the longest deadline that a Take had.
+func TestARefillHasTheLongestDeadline(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, row := range []struct{ hours, want time.Duration }{{0, 0}, {2, 2}, {5, 5}, {3, 5}, {0, 5}} {
 		ctx, cancel := context.Background(), context.CancelFunc(func() {})
@@ -29,8 +29,8 @@ func TestAGrantHasTheLongestDeadline(t *testing.T) {
 	}
 }
 
-// A grant is not given up while a request would still wait for it.
-func TestAGrantTakesAsLongAsATakeMay(t *testing.T) {
+// A refill is not given up while a request would still wait for it.
+func TestARefillTakesAsLongAsATakeMay(t *testing.T) {
 	for _, row := range []struct {
 		timeout, takes time.Duration
 		want           int64
@@ -40,11 +40,11 @@ func TestAGrantTakesAsLongAsATakeMay(t *testing.T) {
 			c, e := emptyLease(t, s, "k")
 			s.table().timeout.Store(int64(row.timeout))
 			s.next(func() error { time.Sleep(row.takes); return nil })
-			s.table().takeLease(&c, waitAlways, nil)
+			s.table().takeLease(&c, true, nil)
 			time.Sleep(row.takes)
 			synctest.Wait()
 			if n := e.available(); n != row.want {
-				t.Errorf("a timeout of %v: %d left after a grant that took %v, want %d", row.timeout, n, row.takes, row.want)
+				t.Errorf("a timeout of %v: %d left after a refill that took %v, want %d", row.timeout, n, row.takes, row.want)
 			}
 		})
 	}
@@ -108,18 +108,18 @@ func TestAColdRequestGetsWhatOthersHaveLeasedMeanwhile(t *testing.T) {
 	}
 }
 
-// While a call is denied, another grant of this process may arrive. The call is made again and returns that grant too, but
+// While a call is denied, another refill of this process may arrive. The call is made again and returns that refill too, but
 // nothing that the first call has returned.
 func TestADenialIsRepeatedWithWhatHasArrived(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "40/d")
 	c.Cost = 20
 	s.charge(c)
 	e := s.lend(t, c, 10)
-	e.pause = pauseSpans // no grant is asked for
+	e.pause = pauseSpans // no refill is asked for
 	s.next(func() error {
-		at, n := s.ahead(t, c, 5)
-		now := s.table().now()
-		e.credit(now, at, now+e.terms.length, n)
+		at, n := s.ahead(c, 5)
+		now, length := s.table().now(), e.terms.length
+		e.credit(now, length, at, now+length, n)
 		return nil
 	})
 	c.Cost = 18
@@ -174,19 +174,11 @@ func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
 
 // restOf returns a Take whose claims the store decides.
 func (s *fake) restOf(claims ...core.Claim) *take {
-	k := &take{table: s.table(), claims: claims, rest: claims, parts: make([]part, len(claims)), loans: make([]Loan, len(claims))}
+	k := &take{table: s.table(), claims: claims, rest: claims, parts: make([]part, len(claims))}
 	for i := range claims {
-		k.places = append(k.places, i)
+		k.part(i).hash = s.table().hash(claims[i].Rule, claims[i].Key)
 	}
 	return k
-}
-
-// unusedOf returns how many requests the call for the rest of k returns.
-func unusedOf(k *take) (n int64) {
-	for i := range k.loans {
-		n += k.loans[i].Unused.Count()
-	}
-	return n
 }
 
 // A waitedFor is a context that calls f when something waits for its end for the first time.
@@ -203,88 +195,77 @@ func (c *waitedFor) Done() <-chan struct{} {
 	return nil
 }
 
-// inFlight has a grant for e be in flight, and returns a context that ends it, with n requests, when it is waited for.
-func (s *fake) inFlight(t *testing.T, e *entry, c core.Claim, n int64) *waitedFor {
-	g := &grant{time.Now(), make(chan struct{})}
-	e.ensureRare().grant = g
+// inFlight begins a refill of e, and returns a context that ends it, with n requests, when something waits for it.
+func (s *fake) inFlight(e *entry, c core.Claim, n int64) *waitedFor {
+	r := &refill{ends: time.Now(), done: make(chan struct{})}
+	e.refill = r
 	return &waitedFor{context.Background(), func() {
-		at, granted := s.ahead(t, c, n)
-		now := s.table().now()
-		e.credit(now, at, now+e.terms.length, granted)
-		e.rare.grant = nil
-		close(g.done)
+		at, charged := s.ahead(c, n)
+		now, length := s.table().now(), e.terms.length
+		e.credit(now, length, at, now+length, charged)
+		e.refill = nil
+		close(r.done)
 	}}
 }
 
-// If the terms of a key change, the process first returns what it has leased on the old terms, and what a pending grant
-// charges. Only then does it ask on the new terms.
-func TestAChangeOfTermsWaitsForAGrant(t *testing.T) {
-	for _, limits := range []string{"200/d", "100/d, 300/h", "100/d;sliding-log"} {
-		s, c := newFake(t), leasedFor("k", "100/d")
-		e, other := s.lend(t, c, 10), leasedFor("k", limits)
-		ctx := s.inFlight(t, e, c, 20)
-		s.restOf(other).changeTerms(ctx)
-		if ctx.f != nil || e.available() != 0 || e.terms.fit(&other) != leasable(&other) {
-			t.Errorf("%s: waited: %v, %d left", limits, ctx.f == nil, e.available())
-		}
-		if n := s.remains(t, c); n != 100 {
-			t.Errorf("%s: %d remain, want 100", limits, n)
+// If the terms of a key change, the call returns what the process has leased on the old terms. The key is leased on the new terms
+// once no refill on the old ones is in flight.
+func TestAChangeOfTerms(t *testing.T) {
+	for name, change := range map[string]func(*core.Claim){
+		"another rate":    func(c *core.Claim) { c.Limits = core.MustParseLimits("200/d") },
+		"one limit more":  func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d, 300/h") },
+		"no lease":        func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d;sliding-log") },
+		"a shorter lease": func(c *core.Claim) { c.Lease = time.Second },
+	} {
+		for _, inFlight := range []bool{false, true} {
+			s, c := newFake(t), leasedFor("k", "100/d")
+			e, other := s.lend(t, c, 10), c
+			if change(&other); inFlight {
+				e.refill = new(refill)
+			}
+			old := e.terms
+			unused := s.restOf(other).collect()
+			if len(unused) != 1 || unused[0].Unused.Count != 10 || unused[0].terms != old || e.available() != 0 {
+				t.Errorf("%s: returns %+v, %d left", name, unused, e.available())
+			}
+			shard, hash := s.table().placeOf(c)
+			now := shard.find(hash, c.Rule, c.Key)
+			if changes := leasable(&other) && !inFlight; (now != e) != changes || e.gone != changes || changes && (!now.terms.fit(&other) || now.pause != pauseSpans) {
+				t.Errorf("%s, a refill in flight: %v: now %+v", name, inFlight, now)
+			}
 		}
 	}
 }
 
-// A request whose terms differ only in the length of the lease does not wait.
-func TestAnotherLengthOfALeaseIsAChangeOfTerms(t *testing.T) {
+// A request on other terms that is denied waits for a refill on the old terms, and returns it.
+func TestADenialOnOtherTermsReturnsTheRefill(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
-	e, other := s.lend(t, c, 10), c
-	other.Lease = time.Second
-	s.inFlight(t, e, c, 20)
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	if s.restOf(other).changeTerms(over); e.available() != 0 || !e.terms.fit(&other) || e.pause != pauseSpans {
-		t.Errorf("%d left, terms of %v", e.available(), e.terms.length)
+	e, other := s.lend(t, c, 10), leasedFor("k", "100/d, 100/h")
+	ctx := s.inFlight(e, c, 20)
+	s.next(func() error { ctx.f(); ctx.f = nil; return nil })
+	other.Cost = 95
+	r, _, err := s.leases.Take(t.Context(), []core.Claim{other}, nil)
+	if err != nil || !oracle.Allowed(r) || r[0].Remaining != 5 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// The call for such a claim returns what is left of the lease by itself.
+// The call for such a claim returns what is left of the lease.
 func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Lease = 0
-	if s.restOf(c).changeTerms(context.Background()); e.available() != 10 {
-		t.Errorf("%d left of 10", e.available())
+	if all := s.restOf(c).collect(); e.gone || len(all) != 1 || all[0].Unused.Count != 10 {
+		t.Errorf("gone: %v, returns %+v", e.gone, all)
 	}
 }
 
-func TestAChangeOfTermsForgetsTheOtherLimits(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d, 200/h")
-	e := s.lend(t, c, 10)
-	e.ensureRare().others = make([]after, 1)
-	c.Limits = core.MustParseLimits("100/d, 200/h, 300/h;fixed-window")
-	if s.restOf(c).changeTerms(context.Background()); e.rare != nil {
-		t.Errorf("kept %+v", e.rare)
-	}
-}
-
-// A call returns what is left of a lease, unless that was ended before: what has come in since then is for others.
+// A call returns what is left of the leases of its keys.
 func TestACallReturnsWhatIsLeft(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	one, two := s.lend(t, a, 10), s.lend(t, b, 5)
-	b.Limits = core.MustParseLimits("99/d")
-	k := s.restOf(a, b, leasedFor("none", "100/d"))
-	k.parts[0].ended = true
-	if k.collect(false); one.available() != 10 || unusedOf(k) != 0 {
-		t.Errorf("ended before: %d left, %d returned", one.available(), unusedOf(k))
-	}
-	if k.collect(true); one.available() != 0 || unusedOf(k) != 10 {
-		t.Errorf("the second time: %d left, %d returned", one.available(), unusedOf(k))
-	}
-	if two.available() != 5 {
-		t.Errorf("%d left of a lease of other limits, want 5", two.available())
-	}
-	k = s.restOf(leasedFor("b", "100/d"))
-	if k.collect(false); two.available() != 0 || unusedOf(k) != 5 {
-		t.Errorf("not ended: %d left, %d returned", two.available(), unusedOf(k))
+	if all := s.restOf(a, a, leasedFor("none", "100/d")).collect(); len(all) != 1 || all[0].Unused.Count != 10 || one.available() != 0 || two.available() != 5 {
+		t.Errorf("returns %+v, %d and %d left", all, one.available(), two.available())
 	}
 }
 
@@ -302,12 +283,12 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		"some left":           {func(*entry) {}, []core.Result{admitted, denied}, t.Context(), true},
 		"admitted":            {func(*entry) {}, []core.Result{denied, admitted}, t.Context(), false},
 		"nobody waits for it": {func(*entry) {}, []core.Result{admitted, denied}, done, false},
-		"to be returned":      {func(e *entry) { e.end() }, []core.Result{denied, denied}, t.Context(), true},
-		"none left":           {func(e *entry) { e.finish() }, []core.Result{denied, denied}, t.Context(), false},
-		"a grant": {func(e *entry) {
-			e.finish()
-			e.ensureRare().grant = &grant{time.Now(), make(chan struct{})}
-			close(e.rare.grant.done)
+		"to be returned":      {func(e *entry) { e.drop(1, 1) }, []core.Result{denied, denied}, t.Context(), true},
+		"none left":           {func(e *entry) { e.finish(1, 1) }, []core.Result{denied, denied}, t.Context(), false},
+		"a refill": {func(e *entry) {
+			e.finish(1, 1)
+			e.refill = &refill{done: make(chan struct{})}
+			close(e.refill.done)
 		}, []core.Result{denied, denied}, t.Context(), true},
 	} {
 		s, c := newFake(t), leasedFor("k", "100/d")
@@ -318,11 +299,11 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 	}
 }
 
-func TestADenialWaitsForAGrantInFlight(t *testing.T) {
+func TestADenialWaitsForARefillInFlight(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
-	e.finish()
-	ctx := s.inFlight(t, e, c, 7)
+	e.finish(1, 1)
+	ctx := s.inFlight(e, c, 7)
 	if !s.restOf(c).holdsDenied(ctx, []core.Result{{}}) || e.available() != 7 {
 		t.Errorf("%d left after a wait for 7", e.available())
 	}
@@ -331,11 +312,11 @@ func TestADenialWaitsForAGrantInFlight(t *testing.T) {
 // A key whose limits have changed is not leased for a while: requests that ask for the old ones may be under way.
 func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	s, c := busyEntry(t)
-	s.withEntry(t, func(e *entry) { e.left[0] = 5 })
+	s.withEntry(t, func(e *entry) { e.left = 5 })
 	c.Limits = core.MustParseLimits("200000/d")
 	s.decide(t, c)
-	if n := s.grantsInFlight(); n > 0 {
-		t.Errorf("after a change: %d grants in flight", n)
+	if n := s.leases.RefillsInFlight(); n > 0 {
+		t.Errorf("after a change: %d refills in flight", n)
 	}
 	s.withEntry(t, func(e *entry) {
 		if e.pause != pauseSpans || e.available() > 0 {
@@ -350,7 +331,7 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	}
 	s.withEntry(t, func(e *entry) {
 		if n := e.available(); n > 0 {
-			t.Errorf("%d were granted in the pause", n)
+			t.Errorf("%d were lent in the pause", n)
 		}
 	})
 	s.leases.pass(2 * c.Lease)
@@ -362,7 +343,7 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 }
 
 // Requests charged ahead during a reset may have been charged before it, so they are not used after it.
-func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
+func TestALoanDuringAResetIsNotUsedAfterIt(t *testing.T) {
 	s := newFake(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}
 	s.next(func() error {
@@ -404,6 +385,20 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 	}
 }
 
+// The results of a request are in the order of its claims, which stay as they are.
+func TestALeaseDecidesTheClaimInTheMiddle(t *testing.T) {
+	s, b := newFake(t), leasedFor("b", "100/d")
+	e := s.lend(t, b, 10)
+	claims := []core.Claim{{Key: "a", Limits: core.MustParseLimits("5/d")}, b, {Key: "c", Limits: core.MustParseLimits("7/d")}}
+	r := s.decide(t, claims...)
+	if len(r) != 3 || r[0].Remaining != 4 || r[1].Remaining != 99 || r[2].Remaining != 6 || e.available() != 9 {
+		t.Errorf("%+v, %d left", r, e.available())
+	}
+	if claims[0].Key != "a" || claims[1].Key != "b" || claims[2].Key != "c" {
+		t.Errorf("the claims are now %+v", claims)
+	}
+}
+
 // A dry run denies nothing: what a lease has admitted beside it stays taken.
 func TestADryRunThatWouldDenyPutsNothingBack(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("0/d"), DryRun: true}
@@ -434,7 +429,7 @@ func TestWhatRemainsAfterADenialByTheRest(t *testing.T) {
 		stored, want int
 	}{"a peek": {true, 50, 60}, "a request": {false, 50, 60}, "a full limit": {false, 95, 100}} {
 		s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("0/d")}
-		s.lend(t, a, 10).stored = uint32(row.stored)
+		s.lend(t, a, 10).first.stored = uint32(row.stored)
 		a.Peek = row.peek
 		if r := s.decide(t, a, b); r[0].Remaining != row.want || r[1].Allowed {
 			t.Errorf("%s: %+v, want %d remaining", name, r, row.want)

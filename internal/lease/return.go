@@ -10,27 +10,38 @@ import (
 	"github.com/spillgate/spillgate/internal/deadline"
 )
 
-// maxUnused is the largest number of keys in one call that returns unused requests: thousands of leases may end at the
+// maxReturns is the largest number of keys in one call that returns unused requests: thousands of leases may end at the
 // same time.
-const maxUnused = 64
+const maxReturns = 64
 
 // returnTimeout bounds how long a sweep waits for a call.
 const returnTimeout = time.Second
 
-// unused returns a loan for returning p to the store. p was granted for a key on terms by.
-func (by *terms) unused(pair core.Pair, p Portions) Loan {
-	return Loan{Pair: pair, Limits: by.limits, Compiled: by.compiled, Unused: p, terms: by}
+// returning returns an exchange that returns u, which was charged ahead for e.
+func (e *entry) returning(u Unused) Exchange {
+	return Exchange{Pair: core.Pair{Rule: e.terms.rule, Key: e.key}, Compiled: e.terms.compiled, Unused: u, terms: e.terms}
 }
 
-// returnLater leaves it to the next sweep to return p.
-func (t *Table) returnLater(pair core.Pair, by *terms, p Portions) {
-	if p.Count() == 0 {
+// settled counts what an exchange has returned, and returns what is still to be returned.
+func (t *Table) settled(x *Exchange) Unused {
+	switch x.Outcome {
+	case Returned:
+		t.returned.Add(uint64(x.Unused.Count))
+	case NotReturned:
+		return x.Unused
+	}
+	return Unused{}
+}
+
+// returnLater leaves it to the next sweep to return what x should have returned.
+func (t *Table) returnLater(x Exchange) {
+	if x.Unused.Count == 0 {
 		return
 	}
 	t.mu.Lock()
-	t.unused = append(t.unused, by.unused(pair, p))
+	t.unused = append(t.unused, x)
 	t.mu.Unlock()
-	t.arm(time.Duration(by.length))
+	t.arm(time.Duration(x.terms.length))
 }
 
 // arm starts the timer of a sweep, so that the next one begins within d.
@@ -58,7 +69,7 @@ func (t *Table) sweep() {
 	t.armed = false
 	t.mu.Unlock()
 	shortest := time.Duration(math.MaxInt64)
-	var all []Loan
+	var all []Exchange
 	for i := range t.shards {
 		all = t.shards[i].sweep(t, all, &shortest)
 	}
@@ -68,25 +79,35 @@ func (t *Table) sweep() {
 	if shortest < math.MaxInt64 {
 		t.arm(max(shortest, 50*time.Since(begun))) // so that sweeps take little of a CPU
 	}
-	for some := range slices.Chunk(all, maxUnused) {
+	for some := range slices.Chunk(all, maxReturns) {
 		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
-		t.returnNow(deadline.Context{Context: ctx}, some)
+		_, _, _ = t.store.Lend(deadline.Context{Context: ctx}, nil, some, nil) // the exchanges have the outcome
+		t.settleAll(some)
 		cancel()
+	}
+}
+
+// settleAll counts what exchanges have returned, and leaves the rest to the next sweep.
+func (t *Table) settleAll(exchanges []Exchange) {
+	for i := range exchanges {
+		x := exchanges[i]
+		x.Unused = t.settled(&x)
+		t.returnLater(x)
 	}
 }
 
 // sweep ends what has ended in s and removes idle entries. It appends what is unused, and lowers shortest to the
 // shortest Lease of an entry that stays.
-func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
+func (s *shard) sweep(t *Table, all []Exchange, shortest *time.Duration) []Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	for hash, e := range s.entries {
 		e.advance(now, e.terms.length)
-		if e.hasUnused() && e.used[0] == 0 { // otherwise the next grant is likely to return it
-			all = append(all, e.terms.unused(e.pair, e.takeUnused()))
+		if e.unused.Count > 0 && e.used[0] == 0 { // otherwise the next refill is likely to return it
+			all = append(all, e.returning(e.takeUnused()))
 		}
-		if e.isIdle() && e.grantInFlight() == nil {
+		if e.isIdle() && e.refill == nil {
 			t.remove(s, hash, e)
 			continue
 		}
@@ -95,76 +116,76 @@ func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	return all
 }
 
-// returnNow returns the unused requests in loans to the store. It leaves to the next sweep what was certainly not
-// returned.
-func (t *Table) returnNow(ctx context.Context, loans []Loan) {
-	loans = slices.DeleteFunc(loans, func(l Loan) bool { return l.Unused.Count() == 0 })
-	if len(loans) == 0 {
-		return
-	}
-	_, _, _ = t.store.Lend(ctx, nil, loans, nil) // the loans have the outcome
-	for i := range loans {
-		switch l := &loans[i]; l.Return {
-		case Returned:
-			t.returned.Add(uint64(l.Unused.Count()))
-		case NotReturned:
-			t.returnLater(l.Pair, l.terms, l.Unused)
-		}
-	}
-}
-
-// Refund refunds what it can into leases, and returns what is left for the store to settle. A request goes back into
-// the portion that it was taken from. If that portion has ended, the store refunds the request as if it had been
-// charged one Lease before it was used: no portion is charged earlier, and a refund for an earlier instant never
-// returns more.
+// Refund refunds what it can into loans, and returns what is left for the store to settle. If the pair has been leased, the store
+// refunds a request as if it had been charged one Lease before it was decided: no loan that it may have used was charged earlier,
+// and a refund for an earlier instant never returns more.
 func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
 	own := settlements
 	for i := range settlements {
 		st := &settlements[i]
 		more := int64(st.Final) - int64(max(st.Cost, 1))
-		if more >= 0 || st.Lease <= 0 || st.Held || st.Renew || st.Ban > 0 || markIn(st.At) == 0 {
+		if more >= 0 || st.Lease <= 0 || st.Held || st.Renew || st.Ban > 0 || st.Grant != 0 {
+			continue
+		}
+		hash := t.hash(st.Rule, st.Key)
+		if !t.leased.has(hash) {
 			continue
 		}
 		if &own[0] == &settlements[0] {
 			own = slices.Clone(settlements)
 		}
-		own[i].Final += int(t.refund(st, -more))
+		own[i].Final += int(t.refund(hash, st, -more))
 		own[i].At = st.At.Add(-st.Lease)
 	}
 	return own
 }
 
-// refund puts up to n requests of st back into the portion that they were taken from, and returns how many.
-func (t *Table) refund(st *core.Settlement, n int64) int64 {
-	pair := named(st.Rule, st.Key)
-	hash := t.hash(pair)
-	shard := t.shard(hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	e := shard.find(hash, pair)
-	if e == nil || !e.terms.fit(&core.Claim{Limits: st.Limits, Lease: st.Lease}) {
-		return 0
-	}
-	e.advance(t.now(), e.terms.length)
-	return e.refund(func(at int64) bool { return markOf(at) == markIn(st.At) && at <= st.At.UnixMicro() }, n)
-}
-
-// End ends the leases of pairs.
-func (t *Table) End(pairs []core.Pair) {
-	for _, p := range pairs {
-		t.end(named(p.Rule, p.Key))
-	}
-}
-
-// end ends the lease of a key and removes it from the table. The next sweep returns what is left. The store ignores
-// requests that were charged before a reset.
-func (t *Table) end(pair core.Pair) {
-	hash := t.hash(pair)
+// refund puts up to n requests of st back into the loan that they were taken from, and returns how many.
+func (t *Table) refund(hash uint64, st *core.Settlement, n int64) int64 {
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.find(hash, pair); e != nil {
-		t.returnLater(e.pair, e.terms, e.finish())
-		t.remove(s, hash, e)
+	e := s.find(hash, st.Rule, st.Key)
+	if e == nil || !e.terms.fit(&core.Claim{Limits: st.Limits, Lease: st.Lease}) {
+		return 0
+	}
+	now, length := t.now(), e.terms.length
+	e.advance(now, length)
+	return e.lease.refund(now, length, st.At.UnixMicro(), n)
+}
+
+// End ends the leases of pairs and removes them from the table. The next sweep returns what is left. The store ignores
+// requests that were charged before a reset.
+func (t *Table) End(pairs []core.Pair) {
+	for _, p := range pairs {
+		hash := t.hash(p.Rule, p.Key)
+		s := t.shard(hash)
+		s.mu.Lock()
+		if e := s.find(hash, p.Rule, p.Key); e != nil {
+			t.remove(s, hash, e)
+			t.returnLater(e.returning(e.finish(t.now(), e.terms.length)))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// These methods are for tests of stores, because leases end and are refilled in the background.
+
+// Ended reports whether no key is leased, no unused requests wait for a sweep, and no sweep is due.
+func (t *Table) Ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keys.Load() == 0 && len(t.unused) == 0 && !t.armed
+}
+
+// RefillsInFlight returns how many refills are in flight.
+func (t *Table) RefillsInFlight() int { return int(t.refills.Load()) }
+
+// Stop prevents further sweeps, so that the garbage collector can free a table that a test leaves behind.
+func (t *Table) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -86,10 +85,11 @@ func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
-		if table.returnLater(pairOf(&c), table.termsOf(&c), Portions{}); table.armed || len(table.unused) > 0 {
+		e := &entry{key: c.Key, terms: table.termsOf(&c)}
+		if table.returnLater(e.returning(Unused{})); table.armed || len(table.unused) > 0 {
 			t.Error("nothing is to be returned")
 		}
-		table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{}, {1, 2}})
+		table.returnLater(e.returning(Unused{1, 2}))
 		if table.toReturn() != 2 || !table.armed || table.every != c.Lease {
 			t.Errorf("%d to be returned, armed: %v for %v", table.toReturn(), table.armed, table.every)
 		}
@@ -97,7 +97,7 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	})
 }
 
-// A sweep returns what is left of leases that have ended, of entries that stay too, unless the next grant will do that.
+// A sweep returns what is left of leases that have ended, of entries that stay too, unless the next refill will do that.
 func TestASweepReturnsWhatHasEnded(t *testing.T) {
 	for why, row := range map[string]struct {
 		change   func(*Table, *entry)
@@ -106,10 +106,10 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 	}{
 		"lent":            {func(*Table, *entry) {}, 1, 0},
 		"ended":           {func(table *Table, _ *entry) { table.pass(10 * time.Second) }, 0, 10},
-		"ended, but used": {func(_ *Table, e *entry) { e.end(); e.used[0] = 1 }, 1, 0},
-		"used before":     {func(_ *Table, e *entry) { e.end(); e.used[1] = 1 }, 1, 10},
-		"ended early":     {func(_ *Table, e *entry) { e.end() }, 0, 10},
-		"a grant":         {func(_ *Table, e *entry) { e.end(); e.rare.grant = new(grant) }, 1, 10},
+		"ended, but used": {func(_ *Table, e *entry) { e.drop(1, 1); e.used[0] = 1 }, 1, 0},
+		"used before":     {func(_ *Table, e *entry) { e.drop(1, 1); e.used[1] = 1 }, 1, 10},
+		"ended early":     {func(_ *Table, e *entry) { e.drop(1, 1) }, 0, 10},
+		"a refill":        {func(_ *Table, e *entry) { e.drop(1, 1); e.refill = new(refill) }, 1, 10},
 	} {
 		s, c := newFake(t), leasedFor("k", "100/d")
 		row.change(s.table(), s.lend(t, c, 10))
@@ -126,9 +126,10 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "1000/d")
-	at, n := s.ahead(t, c, 2*maxUnused+1)
+	at, n := s.ahead(c, 2*maxReturns+1)
+	e := &entry{key: c.Key, terms: s.table().termsOf(&c)}
 	for range n {
-		s.table().returnLater(pairOf(&c), s.table().termsOf(&c), Portions{{at, 1}})
+		s.table().returnLater(e.returning(Unused{at, 1}))
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -140,9 +141,9 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 // If the server takes longer than a lease, the next sweep waits for this one.
 func TestSweepsDoNotOverlap(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
-	at, n := s.ahead(t, c, 10)
+	at, n := s.ahead(c, 10)
 	table := s.table()
-	table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{at, n}})
+	table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).returning(Unused{at, n}))
 	called := false
 	s.next(func() error {
 		if called = true; table.sweeping.TryLock() {
@@ -160,7 +161,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(stuck{}), leasedFor("k", "100/d")
-		table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{1, 10}})
+		table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).returning(Unused{1, 10}))
 		begun := time.Now()
 		table.sweep()
 		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {
@@ -173,31 +174,11 @@ func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 // A stuck store does nothing until the deadline of a call, which it waits for no longer than 5 s.
 type stuck struct{}
 
-func (stuck) Lend(ctx context.Context, _ []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+func (stuck) Lend(ctx context.Context, _ []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	<-ctx.Done()
-	return dst, false, fail(loans, notReturned{ctx.Err()})
-}
-
-func TestOnlyUnusedRequestsAreSent(t *testing.T) {
-	s := newFake(t)
-	c := leasedFor("k", "100/d")
-	at, n := s.ahead(t, c, 10)
-	by, a, b := s.table().termsOf(&c), core.Pair{Key: "a"}, core.Pair{Key: "b"}
-	runs := s.calls.Load()
-	if s.table().returnNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(b, Portions{})}); s.calls.Load() != runs {
-		t.Error("a call for nothing")
-	}
-	s.table().returnNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(pairOf(&c), Portions{{at, n}}), by.unused(b, Portions{})})
-	if keys := len(s.last); s.calls.Load() != runs+1 || keys != 1 {
-		t.Errorf("%d calls, the last for %v keys, want one for one", s.calls.Load()-runs, keys)
-	}
-	s.next(func() error { return errors.New("cut") })
-	s.table().returnNow(t.Context(), []Loan{by.unused(pairOf(&c), Portions{{at, n}})})
-	if got := s.LeaseStats().Returned; got != 10 {
-		t.Errorf("%d were returned, want 10", got)
-	}
+	return dst, false, fail(exchanges, notReturned{ctx.Err()})
 }
 
 // usedLease returns a lease of 10 requests of which 3 were taken, and a settlement of these at 1.
@@ -220,16 +201,11 @@ func TestARefundGoesIntoTheLeaseAsFarAsItCan(t *testing.T) {
 		left   int64
 		final  int
 	}{
-		"all of it":         {func(*fake, *core.Settlement) {}, 9, 3},
-		"what was taken":    {func(_ *fake, c *core.Settlement) { c.Cost, c.Final = 9, 0 }, 10, 3},
-		"other limits":      {func(_ *fake, c *core.Settlement) { c.Limits = core.MustParseLimits("99/d") }, 7, 1},
-		"another key":       {func(_ *fake, c *core.Settlement) { c.Key = "other" }, 7, 1},
-		"after its end":     {func(s *fake, _ *core.Settlement) { s.table().pass(10 * time.Second) }, 0, 1},
-		"the first instant": {func(s *fake, c *core.Settlement) { c.At = s.chargedAt(0) }, 9, 3},
-		"too early":         {func(s *fake, c *core.Settlement) { c.At = s.chargedAt(-1) }, 7, 1},
-		"another portion": {func(_ *fake, c *core.Settlement) {
-			c.At = c.At.Truncate(time.Microsecond).Add(markOf(c.At.UnixMicro()/999*999 + 998))
-		}, 7, 1},
+		"all of it":          {func(*fake, *core.Settlement) {}, 9, 3},
+		"what was taken":     {func(_ *fake, c *core.Settlement) { c.Cost, c.Final = 9, 0 }, 10, 3},
+		"other limits":       {func(_ *fake, c *core.Settlement) { c.Limits = core.MustParseLimits("99/d") }, 7, 1},
+		"after its end":      {func(s *fake, _ *core.Settlement) { s.table().pass(10 * time.Second) }, 0, 1},
+		"of an earlier loan": {func(_ *fake, c *core.Settlement) { c.At = c.At.Add(-time.Second) }, 7, 1},
 	} {
 		t.Run(why, func(t *testing.T) {
 			s, e, c := usedLease(t)
@@ -246,14 +222,13 @@ func TestARefundGoesIntoTheLeaseAsFarAsItCan(t *testing.T) {
 	}
 }
 
-// chargedAt returns the instant of a request that was taken so many microseconds after the only portion was charged.
-func (s *fake) chargedAt(micros int64) time.Time {
-	for i := range s.table().shards {
-		for _, e := range s.table().shards[i].entries {
-			return time.UnixMicro(e.at[0] + micros).Add(markOf(e.at[0]))
-		}
+// A pair that this process has leased may have no lease any more.
+func TestARefundAfterItsLeaseCountsAsChargedALeaseEarlier(t *testing.T) {
+	s, _, c := usedLease(t)
+	s.leases.End([]core.Pair{{Rule: c.Rule, Key: c.Key}})
+	if own := s.leases.Refund([]core.Settlement{c}); own[0].Final != 1 || !own[0].At.Equal(c.At.Add(-c.Lease)) {
+		t.Errorf("the store settles %+v", own[0])
 	}
-	return time.Time{}
 }
 
 // A settlement that does not refund a leased request goes to the store unchanged.
@@ -265,8 +240,8 @@ func TestWhatIsNoRefundDoesNotConcernLeases(t *testing.T) {
 		"a hold":           func(c *core.Settlement) { c.Held = true },
 		"a renewal":        func(c *core.Settlement) { c.Renew = true },
 		"a ban":            func(c *core.Settlement) { c.Ban = time.Hour },
-		"of the store":     func(c *core.Settlement) { c.At = c.At.Truncate(time.Microsecond) },
-		"no instant":       func(c *core.Settlement) { c.At = time.Time{} },
+		"a grant":          func(c *core.Settlement) { c.Grant = 1 },
+		"never leased":     func(c *core.Settlement) { c.Key = "other" },
 	} {
 		s, e, c := usedLease(t)
 		change(&c)
@@ -297,7 +272,7 @@ func TestALeaseThatIsEndedIsReturned(t *testing.T) {
 		t.Error("a lease ended that is not in the list")
 	}
 	s.leases.End([]core.Pair{{Key: "other"}, {Rule: c.Rule, Key: c.Key}})
-	if e.available() != 0 || table.toReturn() != 7 || s.LeaseStats().Keys != 0 || e.terms != nil {
+	if e.available() != 0 || table.toReturn() != 7 || s.LeaseStats().Keys != 0 || !e.gone {
 		t.Errorf("%d left, %d to be returned, %d keys", e.available(), table.toReturn(), s.LeaseStats().Keys)
 	}
 	table.sweep()

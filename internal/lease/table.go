@@ -12,16 +12,17 @@
 //	}
 //
 // A key that is used again within the Lease of its rule gets an entry in a Table (table.go). The entry's lease
-// (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from
-// the lease (take.go), and asks for the next grant when little is left (grant.go). The store decides everything else
-// (rest.go), in a call that also returns what this process has leased of the same keys. A timer returns what else is
-// unused, and a refund puts requests back into their lease (return.go).
+// (lease.go: a state machine, without clock or lock) has the loan: the requests that were charged ahead. A request takes from the
+// loan (take.go), and asks for a refill when little is left (refill.go). The store decides everything else, in a call that also
+// returns what this process has leased of the same keys. A timer returns what else is unused, and a refund puts requests back into
+// their loan (return.go).
 //
 // Two verbs say where requests go: a lease returns unused requests to the store, and a request puts back into its lease
 // what it has taken and does not need.
 package lease
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"math/bits"
@@ -38,29 +39,27 @@ import (
 
 // A Store decides requests, and can charge requests ahead.
 type Store interface {
-	// Lend first returns the Unused of the loans to their limits. Then it decides claims, if there are any, as core.Store
-	// does, and appends their results to dst. Then it charges ahead what the loans want, at most half of what remains.
+	// Lend first returns the Unused of the exchanges to their limits. Then it decides claims, if there are any, as core.Store
+	// does, and appends their results to dst. Then it charges ahead what the exchanges want, at most half of what remains.
 	//
-	// If there are claims, there are either no loans or one loan for each claim. If there are no claims, the loans are
-	// independent of each other. Lend sets the outcome in the loans even if it returns an error. lasts reports whether
-	// the results are a denial that the caller may repeat.
-	Lend(ctx context.Context, claims []core.Claim, loans []Loan, dst []core.Result) (results []core.Result, lasts bool, err error)
+	// Exchanges want nothing if there are claims, and otherwise are independent of each other. Lend sets their outcome even if it
+	// returns an error. lasts reports whether the results are a denial that the caller may repeat.
+	Lend(ctx context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) (results []core.Result, lasts bool, err error)
 }
 
-// A Loan describes how a call changes the requests that are charged ahead for a key.
-type Loan struct {
+// An Exchange is what a call does for one leased key: it returns unused requests, and charges others ahead.
+type Exchange struct {
 	Pair     core.Pair
-	Limits   []core.Limit
-	Compiled []algorithm.Limit // Limits, by package compiled
-	Want     int64             // how many requests to charge ahead; 0 if the call has claims
-	Unused   Portions          // to be returned
+	Compiled []algorithm.Limit // the limits of the pair, by package compiled
+	Unused   Unused            // to be returned
+	Want     int64             // how many requests to charge ahead
 
-	At      int64             // when the store charged, in microseconds
-	Granted int64             // requests charged ahead
-	Left    []algorithm.Usage // what then remains of each limit
-	Return  Outcome           // what became of Unused
+	Outcome Outcome       // of Unused
+	At      int64         // when the store charged ahead, in microseconds
+	Charged int64         // how many requests
+	Left    []core.Result // a peek at each limit after that
 
-	terms *terms // terms on which Unused was granted
+	terms *terms
 }
 
 // An Outcome says whether unused requests were returned to a store.
@@ -79,17 +78,19 @@ type Table struct {
 	seed   maphash.Seed
 	begun  time.Time // instants are nanoseconds since then
 	asked  askedPairs
+	leased leasedPairs
 	shards [64]shard
 
 	keys     atomic.Int64
+	refills  atomic.Int64 // in flight
 	returned atomic.Uint64
-	timeout  atomic.Int64 // the longest time that a Take had until its deadline, in nanoseconds; a grant gets the same
+	timeout  atomic.Int64 // the longest time that a Take had until its deadline, in nanoseconds; a refill gets the same
 
 	sweeping sync.Mutex // held by a sweep
 
 	mu     sync.Mutex // guards the fields below
 	known  []*terms
-	unused []Loan        // of leases without an entry
+	unused []Exchange    // to be returned by the next sweep
 	timer  *time.Timer   // of the next sweep; nil before the first
 	armed  bool          // timer is running
 	every  time.Duration // what timer was set to
@@ -105,34 +106,33 @@ type shard struct {
 
 // An entry is the lease of one key.
 type entry struct {
-	pair  core.Pair
-	terms *terms // nil once the entry is out of the table
+	key   string
+	terms *terms
 	lease
-	refill, reset int64 // when the first limit has one more request, and all of them, according to the store's last reply
+	refill *refill // in flight; nil for none
+	first  usage   // of the first limit
+	heard  int64   // when the store reported the usages, in microseconds
 }
 
-// after is what the store reported for a limit after a grant or a request.
-type after struct {
+// A usage is what the store has reported about a limit.
+type usage struct {
 	stored        uint32 // requests left in the store
 	granted       int32  // on top of the capacity
-	refill, reset int64
+	refill, reset int64  // when there will be one more request, and all of them, on the clock of this process
+	next          *usage // of the next limit; nil if there is none
 }
 
-// terms are what a lease was granted for.
+// terms are the rule that a lease is for.
 type terms struct {
+	rule     string
 	limits   []core.Limit
 	compiled []algorithm.Limit
 	length   int64 // Lease in nanoseconds
 }
 
-// fit reports whether c has the terms t.
+// fit reports whether c, whose rule t has, has the terms t.
 func (t *terms) fit(c *core.Claim) bool {
-	return t.length == int64(c.Lease) && t.charge(c)
-}
-
-// charge reports whether t and c charge the same limits, so that a call for c can return what was granted on t.
-func (t *terms) charge(c *core.Claim) bool {
-	return slices.Equal(t.limits, c.Limits)
+	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
 }
 
 // maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.
@@ -143,12 +143,12 @@ func (t *Table) termsOf(c *core.Claim) *terms {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, known := range t.known {
-		if known.fit(c) {
+		if known.rule == ruleOf(c.Rule) && known.fit(c) {
 			return known
 		}
 	}
 	limits, _ := compiled.Limits(c)
-	own := &terms{slices.Clone(c.Limits), limits, int64(c.Lease)}
+	own := &terms{ruleOf(c.Rule), slices.Clone(c.Limits), limits, int64(c.Lease)}
 	if len(t.known) < maxKnown {
 		t.known = append(t.known, own)
 	}
@@ -169,23 +169,15 @@ func (t *Table) now() int64 { return int64(time.Since(t.begun)) + 1 }
 
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%uint64(len(t.shards))] }
 
-// pairOf returns the pair of c, whose rule name may be empty.
-func pairOf(c *core.Claim) core.Pair { return named(c.Rule, c.Key) }
+func ruleOf(rule string) string { return cmp.Or(rule, "default") }
 
-func named(rule, key string) core.Pair {
-	if rule == "" {
-		rule = "default"
-	}
-	return core.Pair{Rule: rule, Key: key}
-}
-
-func (t *Table) hash(p core.Pair) uint64 {
-	return maphash.String(t.seed, p.Key) ^ bits.RotateLeft64(maphash.String(t.seed, p.Rule), 1)
+func (t *Table) hash(rule, key string) uint64 {
+	return maphash.String(t.seed, key) ^ bits.RotateLeft64(maphash.String(t.seed, ruleOf(rule)), 1)
 }
 
 // find returns the entry of a pair, or nil. The caller has locked s.
-func (s *shard) find(hash uint64, p core.Pair) *entry {
-	if e := s.entries[hash]; e != nil && e.pair == p {
+func (s *shard) find(hash uint64, rule, key string) *entry {
+	if e := s.entries[hash]; e != nil && e.key == key && e.terms.rule == ruleOf(rule) {
 		return e
 	}
 	return nil
@@ -196,31 +188,18 @@ func (t *Table) add(s *shard, hash uint64, c *core.Claim) *entry {
 	if s.entries[hash] != nil {
 		return nil
 	}
-	p := pairOf(c)
-	p.Key = strings.Clone(p.Key) // which may be a part of a request
-	e := &entry{pair: p, terms: t.termsOf(c)}
+	e := &entry{key: strings.Clone(c.Key), terms: t.termsOf(c)} // the key may be a part of a request
 	s.entries[hash] = e
+	t.leased.note(hash)
 	t.keys.Add(1)
 	t.arm(c.Lease)
 	return e
 }
 
-// open adds an entry for the key of a claim if the key was used within the last Lease. It reports whether the key has
-// an entry.
-func (t *Table) open(hash uint64, c *core.Claim) bool {
-	if !t.asked.within(hash, t.now(), int64(c.Lease)) {
-		return false
-	}
-	s := t.shard(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.find(hash, pairOf(c)) != nil || t.add(s, hash, c) != nil
-}
-
-// remove removes an entry, whose portions have ended. The caller has locked s.
+// remove removes an entry, whose loans have ended. The caller has locked s.
 func (t *Table) remove(s *shard, hash uint64, e *entry) {
 	delete(s.entries, hash)
-	e.terms = nil
+	e.gone = true
 	t.keys.Add(-1)
 }
 
@@ -243,9 +222,9 @@ func (t *Table) Stats() core.LeaseStats {
 // in memory.
 const maxKey = 256
 
-// leasable reports whether requests of c may be decided from a lease.
+// leasable reports whether requests like c may be charged ahead.
 func leasable(c *core.Claim) bool {
-	if c.Lease <= 0 || c.DryRun || c.Hold || c.Cost < 0 || len(c.Limits) == 0 || len(c.Key) > maxKey {
+	if c.Lease <= 0 || c.Peek || c.DryRun || c.Hold || c.Cost < 0 || len(c.Limits) == 0 || len(c.Key) > maxKey {
 		return false
 	}
 	for i := range c.Limits {
@@ -259,6 +238,15 @@ func leasable(c *core.Claim) bool {
 
 // costOf returns what c costs.
 func costOf(c *core.Claim) int64 { return int64(max(c.Cost, 1)) }
+
+// leasedPairs records which pairs have been leased. It sometimes confuses two pairs. The zero value is empty.
+type leasedPairs struct{ bits [4096]atomic.Uint64 }
+
+func (p *leasedPairs) note(hash uint64) { p.bits[hash>>6%uint64(len(p.bits))].Or(1 << (hash % 64)) }
+
+func (p *leasedPairs) has(hash uint64) bool {
+	return p.bits[hash>>6%uint64(len(p.bits))].Load()&(1<<(hash%64)) != 0
+}
 
 // askedPairs records which pairs were used recently, to find pairs that are worth a lease. It sometimes confuses two
 // pairs, which costs an unnecessary call. The zero value is empty.

@@ -23,6 +23,7 @@ func TestWhichClaimsCanBeLeased(t *testing.T) {
 		"one that cannot":           {func(c *core.Claim) { c.Limits = core.MustParseLimits("5/m, 9/h;sliding-window") }, false},
 		"in flight":                 {func(c *core.Claim) { c.Limits = core.MustParseLimits("5 at once") }, false},
 		"a long key":                {func(c *core.Claim) { c.Key = strings.Repeat("k", maxKey+1) }, false},
+		"a peek":                    {func(c *core.Claim) { c.Peek = true }, false},
 		"a ban":                     {func(c *core.Claim) { c.Limits = core.MustParseLimits("5/m;ban=1h") }, false},
 	} {
 		c := leasedFor("k", "5/m, 9/h;fixed-window")
@@ -72,28 +73,28 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 	table := s.table()
 	shard, hash := table.placeOf(c)
 	e := table.add(shard, hash, &c)
-	if e == nil || table.add(shard, hash, &c) != nil || shard.find(hash, pairOf(&c)) != e {
+	if e == nil || table.add(shard, hash, &c) != nil || shard.find(hash, c.Rule, c.Key) != e {
 		t.Fatal("an entry was added twice, or not at all")
 	}
 	if n := s.LeaseStats().Keys; n != 1 || !table.armed || table.every != c.Lease {
 		t.Errorf("%d keys, a sweep: %v in %v", n, table.armed, table.every)
 	}
-	if shard.find(hash, core.Pair{Key: "other"}) != nil {
+	if shard.find(hash, "", "other") != nil || shard.find(hash, "other", c.Key) != nil {
 		t.Error("another key of the same hash finds it")
 	}
 	table.remove(shard, hash, e)
-	if n := s.LeaseStats().Keys; n != 0 || e.terms != nil || shard.find(hash, pairOf(&c)) != nil {
-		t.Errorf("removed: %d keys, terms %v", n, e.terms)
+	if n := s.LeaseStats().Keys; n != 0 || !e.gone || shard.find(hash, c.Rule, c.Key) != nil {
+		t.Errorf("removed: %d keys, gone: %v", n, e.gone)
 	}
 }
 
-// What the store admits counts as used. The next grant is asked for if more than one request remains.
+// What the store admits counts as used. A refill is asked for if more than one request remains.
 func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 	s := newFake(t)
 	a, b := leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	a.Cost, b.Cost = 3, 2
 	one, two := s.lend(t, a, 1), s.lend(t, b, 1)
-	one.left, two.left = [2]uint32{}, [2]uint32{}
+	one.left, two.left = 0, 0
 	s.table().pass(20 * time.Second) // two spans
 	runs := s.calls.Load()
 	s.restOf(a, b).count([]core.Result{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 2}})
@@ -102,7 +103,7 @@ func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 		t.Errorf("used %v and %v", one.used, two.used)
 	}
 	if one.available() != 0 || two.available() != 2 || s.calls.Load() != runs+1 {
-		t.Errorf("granted %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
+		t.Errorf("lent %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
 	}
 }
 
@@ -160,8 +161,9 @@ func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
 	table := s.table()
 	shard, hash := table.placeOf(c)
 	for i := range 3 {
-		s.restOf(c).count([]core.Result{{Allowed: true}})
-		if e := shard.find(hash, pairOf(&c)); (e != nil) != (i > 0) || e != nil && e.used[0] != uint32(i) {
+		s.restOf(c, leasedFor("other", "100/d")).count([]core.Result{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 9}})
+		s.quiet()
+		if e := shard.find(hash, c.Rule, c.Key); (e != nil) != (i > 0) || e != nil && e.used[0] != uint32(i) {
 			t.Errorf("asked for %d times: %+v", i+1, e)
 		}
 	}

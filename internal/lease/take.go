@@ -3,51 +3,59 @@ package lease
 import (
 	"context"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// dry says what a request does if the lease of its key has too little.
-type dry uint8
+// A take is a Take in which leases decide some claims, and the store decides the rest. The leases decide first; if the
+// store then denies or fails, the take puts back what it took from them.
+type take struct {
+	table  *Table
+	claims []core.Claim
+	one    part          // of the only claim, which needs no allocation then
+	parts  []part        // by claim, if there are several
+	warm   bool          // a key of the rest has a lease
+	local  []core.Result // of the claims that leases decide, in order
+	rest   []core.Claim  // claims that the store decides
+}
 
-const (
-	waitIfBusy dry = iota // wait for the next grant if one is in flight, or if more requests are likely
-	waitAlways            // wait for the next grant
-	endLease              // end the lease: the store decides, in a call that returns what is left
-)
-
-// A part is what one claim of a Take took from the lease of its key.
+// A part is what one claim of a take took from the lease of its key.
 type part struct {
 	hash   uint64
-	entry  *entry // nil: the store decides
-	terms  *terms // of entry
-	taken  Portions
-	grant  *grant // in flight
-	cold   bool   // the key has no lease
-	usedUp bool   // the key has an empty lease that asks for nothing
-	ended  bool   // the lease was ended; unused is what was left of it
+	entry  *entry  // nil: the store decides
+	taken  Unused  // nothing for a peek
+	refill *refill // in flight
+	cold   bool    // the key has no lease
+}
 
-	unused Portions
+// part returns the part of a claim.
+func (k *take) part(i int) *part {
+	if len(k.claims) == 1 {
+		return &k.one
+	}
+	return &k.parts[i]
 }
 
 // TakeLocal decides claims from leases, if these have enough for all of them.
 func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	start := len(dst)
 	var room [4]part
-	takes := room[:0]
+	parts := room[:0]
 	for i := range claims {
 		p, results, ok := part{}, dst, false
 		if claims[i].Lease > 0 && !sharesPair(claims, i) {
-			p, results, ok = t.takeLease(&claims[i], waitIfBusy, dst)
+			p, results, ok = t.takeLease(&claims[i], false, dst)
 		}
 		if !ok {
-			t.putBack(takes)
+			t.putBack(parts)
 			return dst[:start], false
 		}
-		if p.grant != nil {
-			runtime.Gosched() // so that callers that never wait do not keep the grant's goroutine from running until the grant is late
+		if p.refill != nil {
+			runtime.Gosched() // so that callers that never wait do not keep the refill's goroutine from running until the refill is late
 		}
-		takes, dst = append(takes, p), results
+		parts, dst = append(parts, p), results
 	}
 	return dst, true
 }
@@ -55,94 +63,275 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 // sharesPair reports whether another of claims has the same pair as claim i.
 func sharesPair(claims []core.Claim, i int) bool {
 	for j := range claims {
-		if j != i && pairOf(&claims[j]) == pairOf(&claims[i]) {
+		if j != i && claims[j].Key == claims[i].Key && ruleOf(claims[j].Rule) == ruleOf(claims[i].Rule) {
 			return true
 		}
 	}
 	return false
 }
 
-// takeLease takes c out of the lease of its key and appends its results, if the lease has enough. It asks for the next grant if
-// little is left.
-func (t *Table) takeLease(c *core.Claim, then dry, dst []core.Result) (p part, _ []core.Result, ok bool) {
-	pair := pairOf(c)
-	p.hash = t.hash(pair)
-	shard := t.shard(p.hash)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	e := shard.find(p.hash, pair)
+// takeLease takes c out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little is
+// left. alone says that c is the only claim of a request that has to wait for a call in any case: then a key that was used within
+// its Lease gets a lease, and a refill decides c rather than the store.
+func (t *Table) takeLease(c *core.Claim, alone bool, dst []core.Result) (p part, _ []core.Result, ok bool) {
+	p.hash = t.hash(c.Rule, c.Key)
+	s := t.shard(p.hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(p.hash, c.Rule, c.Key)
+	if e == nil && alone && leasable(c) && t.asked.within(p.hash, t.now(), int64(c.Lease)) {
+		e = t.add(s, p.hash, c)
+	}
 	p.cold = e == nil
 	if e == nil || c.DryRun || c.Hold || c.Cost < 0 || !e.terms.fit(c) {
 		return p, dst, false
 	}
-	now := t.now()
-	e.advance(now, e.terms.length)
-	if costOf(c) > e.available() {
-		t.missed(&p, e, c, then)
-		return p, dst, false
-	}
-	p.entry, p.terms = e, e.terms
-	if !c.Peek {
-		p.taken, _ = e.take(costOf(c))
-		shard.decisions++
-		if e.isLow(now, e.terms.length) {
+	now, length, cost := t.now(), e.terms.length, costOf(c)
+	e.advance(now, length)
+	if c.Peek {
+		ok = cost <= e.available()
+	} else if p.taken.At, ok = e.take(now, length, cost); ok {
+		p.taken.Count = cost
+		s.decisions++
+		if e.isLow(now, length) {
 			t.fetch(p.hash, e, 0)
 		}
+	} else if e.isBusy() || alone && !e.late {
+		t.fetch(p.hash, e, cost)
 	}
-	p.grant = e.grantInFlight()
-	return p, e.appendResults(dst, c, now, p.taken.mark()), true
+	if ok || !e.late { // do not wait while refills arrive late
+		p.refill = e.refill
+	}
+	if !ok {
+		return p, dst, false
+	}
+	p.entry = e
+	return p, e.appendResults(dst, c, now), true
 }
 
-// missed makes p wait for the grant that c needs, if that is allowed, or ends e. It does not wait while grants arrive
-// late.
-func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
-	p.usedUp = e.isUsedUp()
-	if p.ended = then == endLease; p.ended {
-		p.unused = e.finish()
-		return
-	}
-	if !c.Peek && (e.isBusy() || then == waitAlways && !e.late) {
-		t.fetch(p.hash, e, costOf(c))
-	}
-	if !e.late {
-		p.grant = e.grantInFlight()
+// putBack reverses parts of a take.
+func (t *Table) putBack(parts []part) {
+	for i := range parts {
+		p := &parts[i]
+		if p.entry == nil || p.taken.Count == 0 {
+			continue
+		}
+		s := t.shard(p.hash)
+		s.mu.Lock()
+		s.decisions--
+		if p.entry.gone {
+			t.returnLater(p.entry.returning(p.taken))
+		} else {
+			p.entry.putBack(p.taken.At, p.taken.Count)
+		}
+		s.mu.Unlock()
 	}
 }
 
-// takeLeaseOrEnd is takeLease, but if the lease has too little, it waits once for a grant, and if the lease still has
-// too little, it ends the lease.
-func (t *Table) takeLeaseOrEnd(ctx context.Context, c *core.Claim, then dry, dst []core.Result) (part, []core.Result, bool) {
-	p, results, ok := t.takeLease(c, then, dst)
-	if ok || p.cold || p.usedUp {
-		return p, results, ok
+// Take decides claims from leases and by the store, and appends their results to dst. lasts reports whether the results
+// are a denial that the caller may repeat.
+func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, lasts bool, err error) {
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return dst, false, err
+		}
 	}
-	if p.grant != nil {
-		p.grant.wait(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := int64(time.Until(deadline)); left > t.timeout.Load() {
+			t.timeout.Store(left)
+		}
 	}
-	return t.takeLease(c, endLease, dst)
+	k := take{table: t, claims: claims}
+	k.takeLocal(ctx)
+	switch {
+	case len(k.rest) == 0:
+		return append(dst, k.local...), false, nil
+	case len(k.local) == 0:
+		return k.takeRest(ctx, dst)
+	}
+	rest, lasts, err := k.takeRest(ctx, nil)
+	if err != nil {
+		t.putBack(k.parts)
+		return dst, false, err
+	}
+	return k.merge(dst, rest), lasts, nil
 }
 
-// putBack reverses takes.
-func (t *Table) putBack(takes []part) {
-	for i := range takes {
-		if p := &takes[i]; p.entry != nil {
-			t.putBackPart(p)
+// takeLocal takes what it can from leases. A request with one claim waits for a refill; several claims would wait for several.
+func (k *take) takeLocal(ctx context.Context) {
+	alone := len(k.claims) == 1
+	if !alone {
+		k.parts = make([]part, len(k.claims))
+	}
+	for i := range k.claims {
+		c, ok := &k.claims[i], false
+		var p part
+		if sharesPair(k.claims, i) {
+			p.hash = k.table.hash(c.Rule, c.Key)
+		} else if p, k.local, ok = k.table.takeLease(c, alone, k.local); !ok && p.refill != nil {
+			p.refill.wait(ctx)
+			p, k.local, ok = k.table.takeLease(c, alone, k.local)
+		}
+		*k.part(i) = p
+		switch {
+		case ok:
+			continue
+		case len(k.rest) == i:
+			k.rest = k.claims[:i+1]
+		default:
+			k.rest = append(slices.Clip(k.rest), *c)
+		}
+		k.warm = k.warm || !p.cold
+	}
+}
+
+// takeRest asks the store to decide the rest. The same call returns what this process has leased of the same pairs,
+// so that its own leases cannot cause a denial. If the request is denied and this process has leased requests since, takeRest
+// asks once more.
+func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result, lasts bool, err error) {
+	for again := false; ; again = true {
+		var unused []Exchange
+		if k.warm || again {
+			unused = k.collect()
+		}
+		results, lasts, err := k.table.store.Lend(ctx, k.rest, unused, dst)
+		k.table.settleAll(unused)
+		if err != nil {
+			return dst, false, err
+		}
+		of := results[len(dst):]
+		if isAdmitted(of) {
+			k.count(of)
+			return results, lasts, nil
+		}
+		if again || !k.holdsDenied(ctx, of) {
+			return results, lasts, nil
 		}
 	}
 }
 
-// putBackPart reverses the take of one claim.
-func (t *Table) putBackPart(p *part) {
-	s := t.shard(p.hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.taken == (Portions{}) { // a peek
-		return
+func isAdmitted(results []core.Result) bool {
+	for i := range results {
+		if !results[i].Allowed && !results[i].DryRun {
+			return false
+		}
 	}
-	s.decisions--
-	if p.entry.terms == p.terms {
-		p.entry.putBack(p.taken)
-		return
+	return true
+}
+
+// merge appends the results of all claims in order. If the store denied, it puts back what was taken from leases.
+func (k *take) merge(dst, rest []core.Result) []core.Result {
+	denied, local := !isAdmitted(rest), k.local
+	if denied {
+		k.table.putBack(k.parts)
 	}
-	t.returnLater(p.entry.pair, p.terms, p.taken)
+	for i := range k.claims {
+		c, from := &k.claims[i], &rest
+		if k.part(i).entry != nil {
+			from = &local
+		}
+		for range c.Limits {
+			r := (*from)[0]
+			if denied && from == &local && !c.Peek {
+				r.Remaining = min(r.Remaining+int(costOf(c)), r.Quota())
+			}
+			dst, *from = append(dst, r), (*from)[1:]
+		}
+	}
+	return dst
+}
+
+// each calls f for each claim of the rest, with the key's shard locked. e is nil if the key has no entry.
+func (k *take) each(f func(i int, c *core.Claim, s *shard, e *entry)) {
+	for i := range k.claims {
+		if p, c := k.part(i), &k.claims[i]; p.entry == nil {
+			s := k.table.shard(p.hash)
+			s.mu.Lock()
+			f(i, c, s, s.find(p.hash, c.Rule, c.Key))
+			s.mu.Unlock()
+		}
+	}
+}
+
+// collect ends the loans of the rest, and returns exchanges that return what is left of them. A key whose claim has other terms
+// gets a lease on these, unless a refill on the old ones is in flight.
+func (k *take) collect() (unused []Exchange) {
+	k.each(func(i int, c *core.Claim, s *shard, e *entry) {
+		if e == nil {
+			return
+		}
+		if x := e.returning(e.finish(k.table.now(), e.terms.length)); x.Unused.Count > 0 {
+			unused = append(unused, x)
+		}
+		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
+			k.table.remove(s, k.part(i).hash, e)
+			k.table.add(s, k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms
+		}
+	})
+	return unused
+}
+
+// holdsDenied lets the leases of denied pairs ask for no refills for a while, and reports whether this process still has leased
+// requests of one of them. It waits for refills in flight.
+func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
+	var refills []*refill
+	k.each(func(_ int, c *core.Claim, _ *shard, e *entry) {
+		of := results[:len(c.Limits)]
+		results = results[len(of):]
+		if e == nil || isAdmitted(of) {
+			return
+		}
+		e.advance(k.table.now(), e.terms.length)
+		e.pause = pauseSpans
+		holds = holds || e.available() > 0 || e.unused.Count > 0
+		if e.refill != nil {
+			refills = append(refills, e.refill)
+		}
+	})
+	for _, r := range refills {
+		select {
+		case <-r.done: // even if it is late
+		case <-ctx.Done():
+		}
+	}
+	return (holds || len(refills) > 0) && ctx.Err() == nil
+}
+
+// count counts the admitted claims of the rest as used, and asks for refills for keys that are used repeatedly.
+func (k *take) count(results []core.Result) {
+	t, now := k.table, k.table.now()
+	k.each(func(i int, c *core.Claim, s *shard, e *entry) {
+		of, hash := results[:len(c.Limits)], k.part(i).hash
+		results = results[len(of):]
+		if !leasable(c) || sharesPair(k.claims, i) {
+			return
+		}
+		few := least(of) <= 1 // half of what remains would be nothing, and each request has to ask the store anyway
+		if e == nil && !few {
+			if len(k.claims) > 1 && t.asked.within(hash, now, int64(c.Lease)) {
+				e = t.add(s, hash, c)
+			}
+			t.asked.note(hash, now)
+		}
+		if e == nil || !e.terms.fit(c) {
+			return
+		}
+		e.advance(now, e.terms.length)
+		e.use(costOf(c))
+		e.hear(of, now)
+		if few {
+			e.pause = pauseSpans
+		} else if e.available() == 0 || e.isLow(now, e.terms.length) {
+			t.fetch(hash, e, 0)
+		}
+	})
+}
+
+// least returns the smallest Remaining of results.
+func least(results []core.Result) int {
+	n := results[0].Remaining
+	for i := range results {
+		n = min(n, results[i].Remaining)
+	}
+	return n
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -75,18 +76,17 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 	}
 }
 
-// If the terms change during a take, the requests that it took are returned to the store, each as charged when its
-// portion was charged.
+// If the terms change during a take, the requests that it took are returned to the store.
 func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
-	table, at, old := s.table(), e.at[0], e.terms
+	table, at, old := s.table(), e.at, e.terms
 	c.Cost = 4
-	p, _, ok := table.takeLease(&c, waitIfBusy, nil)
+	p, _, ok := table.takeLease(&c, false, nil)
 	c.Limits = core.MustParseLimits("99/d")
-	table.change(e, &c)
+	s.restOf(c).collect()
 	table.putBack([]part{p, {}})
-	if !ok || len(table.unused) != 1 || table.unused[0].terms != old || table.unused[0].Unused != (Portions{{at, 4}}) {
+	if !ok || len(table.unused) != 1 || table.unused[0].terms != old || table.unused[0].Unused != (Unused{at, 4}) {
 		t.Errorf("decided: %v, to be returned: %+v", ok, table.unused)
 	}
 	if s.LeaseStats().Decisions != 0 {
@@ -94,19 +94,27 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	}
 }
 
-// A lease that has too few requests left ends when the store is asked.
+// A lease that has too few requests left ends when the store is asked, not before.
 func TestALeaseWithTooLittleIsEnded(t *testing.T) {
-	for _, then := range []dry{waitIfBusy, endLease} {
-		s, c := newFake(t), leasedFor("k", "100/d")
-		e, end := s.lend(t, c, 10), then == endLease
-		c.Cost = 11
-		p, _, ok := s.table().takeLease(&c, then, nil)
-		if ok || p.cold || p.ended != end || (p.unused.Count() == 10) != end || (e.available() == 0) != end || e.hasUnused() {
-			t.Errorf("end: %v: %+v, %d left", end, p, e.available())
-		}
-	}
 	s, c := newFake(t), leasedFor("k", "100/d")
-	if p, _, ok := s.table().takeLease(&c, endLease, nil); ok || !p.cold {
+	e := s.lend(t, c, 10)
+	c.Cost = 11
+	if p, _, ok := s.table().takeLease(&c, false, nil); ok || p.cold || e.available() != 10 {
+		t.Errorf("before: %+v, %d left", p, e.available())
+	}
+	s.next(func() error {
+		if n := e.available() + e.unused.Count; n != 0 {
+			t.Errorf("%d left while the store is asked", n)
+		}
+		return nil
+	})
+	s.take(t, c, leasedFor("other", "100/d"))
+	if n := s.LeaseStats().Returned; n != 10 {
+		t.Errorf("%d were returned", n)
+	}
+	s.quiet()
+	cold := leasedFor("cold", "100/d")
+	if p, _, ok := s.table().takeLease(&cold, true, nil); ok || !p.cold {
 		t.Errorf("a key without a lease: %+v", p)
 	}
 }
@@ -115,42 +123,76 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 func emptyLease(t *testing.T, s *fake, key string) (core.Claim, *entry) {
 	c := leasedFor(key, "1000/d")
 	e := s.lend(t, c, 1)
-	e.left = [2]uint32{}
+	e.left = 0
 	return c, e
 }
 
-// TestALoneRequestWaitsForItsGrant checks that a request of a key that is not busy is decided from a grant, in one call, unless
-// grants come late.
-func TestALoneRequestWaitsForItsGrant(t *testing.T) {
+// TestALoneRequestWaitsForItsRefill checks that a request of a key that is not busy is decided from a refill, in one call, unless
+// refills come late.
+func TestALoneRequestWaitsForItsRefill(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := newFake(t)
 		c, e := emptyLease(t, s, "k")
 		e.late = late
 		runs := s.calls.Load()
-		p, _, ok := s.table().takeLease(&c, waitAlways, nil)
-		if s.quiet(); ok || (p.grant != nil) == late || (s.calls.Load() > runs) == late {
-			t.Errorf("late: %v: decided: %v, waits: %v, %d calls", late, ok, p.grant != nil, s.calls.Load()-runs)
+		p, _, ok := s.table().takeLease(&c, true, nil)
+		if s.quiet(); ok || (p.refill != nil) == late || (s.calls.Load() > runs) == late {
+			t.Errorf("late: %v: decided: %v, waits: %v, %d calls", late, ok, p.refill != nil, s.calls.Load()-runs)
 		}
 		if !late && (e.available() != 2 || s.calls.Load() != runs+1) {
-			t.Errorf("%d left of its grant, in %d calls, want 2 in one", e.available(), s.calls.Load()-runs)
+			t.Errorf("%d left of its refill, in %d calls, want 2 in one", e.available(), s.calls.Load()-runs)
 		}
 	}
 }
 
-// TestARequestOfSeveralKeysWaitsForNoGrant checks that the store decides it in one call, where each grant would be one more.
-func TestARequestOfSeveralKeysWaitsForNoGrant(t *testing.T) {
+// TestARequestOfSeveralKeysWaitsForNoRefill checks that the store decides it in one call, where each refill would be one more.
+func TestARequestOfSeveralKeysWaitsForNoRefill(t *testing.T) {
 	s := newFake(t)
 	a, _ := emptyLease(t, s, "a")
 	b, _ := emptyLease(t, s, "b")
 	claims, runs := []core.Claim{a, b}, s.calls.Load()
-	k := &take{table: s.table(), claims: claims, parts: make([]part, 2)}
+	k := &take{table: s.table(), claims: claims}
 	k.takeLocal(t.Context())
 	if s.quiet(); len(k.rest) != 2 || s.calls.Load() != runs {
 		t.Errorf("%d of 2 are left to the store, after %d calls", len(k.rest), s.calls.Load()-runs)
 	}
 }
 
-// TestAKeyNearItsLimitIsNotLeased checks that no grant is asked for where half of what remains is nothing.
+// A request that neither loan has enough for asks for no further refill, which would replace the next loan.
+func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	at, n := s.ahead(c, 10)
+	e.credit(s.table().now(), e.terms.length, at, e.until, n)
+	e.use(4)
+	c.Cost = 11
+	if _, _, ok := s.table().takeLease(&c, true, nil); ok || e.refill != nil || e.available() != 20 {
+		t.Errorf("decided: %v, %d left", ok, e.available())
+	}
+}
+
+// TestAColdKeyAllocatesNothing checks that a key that is asked for once costs nothing beside its call.
+func TestAColdKeyAllocatesNothing(t *testing.T) {
+	table, ctx := New(new(admitting)), t.Context()
+	claims, room := []core.Claim{leasedFor("k", "100/d")}, make([]core.Result, 0, 1)
+	if n := testing.AllocsPerRun(100, func() {
+		table.asked = askedPairs{}
+		if _, _, err := table.Take(ctx, claims, room); err != nil {
+			t.Error(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// An admitting store admits everything.
+type admitting struct{}
+
+func (admitting) Lend(_ context.Context, claims []core.Claim, _ []Exchange, dst []core.Result) ([]core.Result, bool, error) {
+	return append(dst, core.Result{Allowed: true, Limit: claims[0].Limits[0], Remaining: 9}), false, nil
+}
+
+// TestAKeyNearItsLimitIsNotLeased checks that no refill is asked for where half of what remains is nothing.
 func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
 	for limits, keys := range map[string]int{"2/d": 0, "3/d": 1} {
 		s := newFake(t)
@@ -165,7 +207,7 @@ func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
 }
 
 // TestAKeyOverItsLimitRests checks that each request of a leased key whose limit is used up is one call that asks for
-// no grant, and that the key is leased again after a pause without a denial.
+// no refill, and that the key is leased again after a pause without a denial.
 func TestAKeyOverItsLimitRests(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "20/d")
@@ -175,7 +217,7 @@ func TestAKeyOverItsLimitRests(t *testing.T) {
 	c.Cost = 1
 	for range 5 {
 		runs := s.calls.Load()
-		if s.take(t, c); s.calls.Load() != runs+1 || e.pause != pauseSpans || !e.isUsedUp() {
+		if s.take(t, c); s.calls.Load() != runs+1 || e.pause != pauseSpans || e.refill != nil {
 			t.Errorf("%d calls, a pause of %d", s.calls.Load()-runs, e.pause)
 		}
 		s.table().pass(10 * time.Second)
@@ -199,34 +241,34 @@ func busyEntry(t *testing.T) (*fake, core.Claim) {
 	for i := 0; i < 100 && s.LeaseStats().Decisions < 8; i++ {
 		s.decide(t, c)
 	}
-	s.withEntry(t, func(e *entry) { e.left = [2]uint32{} })
+	s.withEntry(t, func(e *entry) { e.left, e.next = 0, nil })
 	return s, c
 }
 
-// A request that finds nothing left of a busy lease asks for the next grant and is decided from it, so that others do
+// A request that finds nothing left of a busy lease asks for a refill and is decided from it, so that others do
 // not ask the store.
-func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
+func TestARequestOfABusyKeyWaitsForARefill(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*entry, *core.Claim)
 		waits  bool
 	}{
-		"busy":            {func(*entry, *core.Claim) {}, true},
-		"large":           {func(_ *entry, c *core.Claim) { c.Cost = 500 }, true},
-		"not busy":        {func(e *entry, _ *core.Claim) { e.used = [2]uint32{3, 3} }, false},
-		"a peek":          {func(_ *entry, c *core.Claim) { c.Peek = true }, false},
-		"grants are late": {func(e *entry, _ *core.Claim) { e.late = true }, false},
-		"during a pause":  {func(e *entry, _ *core.Claim) { e.pause = pauseSpans }, false},
+		"busy":             {func(*entry, *core.Claim) {}, true},
+		"large":            {func(_ *entry, c *core.Claim) { c.Cost = 500 }, true},
+		"not busy":         {func(e *entry, _ *core.Claim) { e.used = [2]uint32{3, 3} }, false},
+		"a peek":           {func(_ *entry, c *core.Claim) { c.Peek = true }, false},
+		"refills are late": {func(e *entry, _ *core.Claim) { e.late = true }, false},
+		"during a pause":   {func(e *entry, _ *core.Claim) { e.pause = pauseSpans }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := busyEntry(t)
 			s.withEntry(t, func(e *entry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
-			p, _, ok := s.leases.takeLease(&c, waitIfBusy, nil)
-			if waits := p.grant != nil; ok || waits != row.waits {
-				t.Errorf("decided: %v, waits for a grant: %v", ok, waits)
+			p, _, ok := s.leases.takeLease(&c, false, nil)
+			if waits := p.refill != nil; ok || waits != row.waits {
+				t.Errorf("decided: %v, waits for a refill: %v", ok, waits)
 			}
 			if s.decide(t, c); row.waits && s.LeaseStats().Decisions != before+1 {
-				t.Error("not decided from a grant")
+				t.Error("not decided from a refill")
 			}
 		})
 	}

@@ -9,9 +9,9 @@ type call struct {
 	returns []returnedPortion
 	request *request // to be decided, or nil
 	want    int64
-	granted Portion
+	lent    Portion
 	allowed bool
-	grant   *charge
+	loan    *charge
 }
 
 // send sends a call to the store.
@@ -44,8 +44,8 @@ func (c *call) run() {
 		c.allowed = f.take(r, claim)
 	}
 	if c.want > 0 {
-		c.granted = Portion{f.now, f.store.Ahead(f.now, f.claim(1), c.want)}
-		c.grant = f.ledger.charge(c.process, c.granted)
+		c.lent = Portion{f.now, f.store.Ahead(f.now, f.claim(1), c.want)}
+		c.loan = f.ledger.charge(c.process, c.lent)
 	}
 	arrives := f.now + f.delay
 	if f.loseReply > 0 || arrives > c.sent+f.deadline {
@@ -55,8 +55,7 @@ func (c *call) run() {
 		f.at(max(f.now, c.sent+f.deadline), c.fail)
 		return
 	}
-	decided := f.now
-	f.at(arrives, func() { c.arrive(decided) })
+	f.at(arrives, c.arrive)
 }
 
 // take asks the store to decide a request that no lease has decided.
@@ -72,22 +71,21 @@ func (f *fleet) take(r *request, claim core.Claim) bool {
 	return true
 }
 
-// arrive hands the reply to the process. decided is the store's time in the reply.
-func (c *call) arrive(decided int64) {
+// arrive hands the reply to the process.
+func (c *call) arrive() {
 	p := c.process
 	if p.dead {
 		return
 	}
-	p.heard, p.heardAt = decided, p.clock()
 	if r := c.request; r != nil {
 		if r.done = true; !c.allowed {
 			p.fleet.Denied++
 		}
 	}
 	if c.want > 0 {
-		c.grant.known = p.fleet.ledger.tick()
+		c.loan.known = p.fleet.ledger.tick()
 		sent := p.offset + (c.sent-p.begun)*p.rate/1000
-		p.holder.Granted(p.clock(), sent, c.granted)
+		p.holder.Lent(p.clock(), sent, c.lent)
 		p.wake()
 	}
 }
@@ -110,8 +108,8 @@ func (c *call) fail() {
 
 // strand marks the charges of a lost call, because they may stay charged.
 func (c *call) strand() {
-	if c.grant != nil {
-		c.grant.stranded = true
+	if c.loan != nil {
+		c.loan.stranded = true
 	}
 	for _, r := range c.returns {
 		for _, s := range r.of {

@@ -41,9 +41,7 @@ type process struct {
 	offset  int64
 	begun   int64
 	dead    bool
-	waiting []*request // for the grant in flight
-	heard   int64      // the store's time in the last reply
-	heardAt int64      // when that reply came, on the clock of the process
+	waiting []*request // for the loan in flight
 }
 
 // A request is made by a process. Most claim the leased key alone.
@@ -53,9 +51,10 @@ type request struct {
 	other   bool // it also claims a key that is not leased
 	denied  bool // the claim for that key will be denied
 	taken   []share
-	sent    int64 // the tick at which the store was asked
-	at      int64 // the instant of its decision
-	known   int64 // the instant of its decision, as its process estimates it
+	took    Portion // from its lease; empty if the store decided it
+	sent    int64   // the tick at which the store was asked
+	at      int64   // the instant of its decision
+	known   int64   // the instant of its decision, as its process estimates it
 	done    bool
 	// refunded is set once the request has been refunded.
 	refunded bool
@@ -83,7 +82,7 @@ func (f *fleet) restart(i int, rate, offset int64) {
 	p.sweep()
 }
 
-// sweep returns ended portions to the store, twice in each lease.
+// sweep returns what has ended to the store, twice in each lease.
 func (p *process) sweep() {
 	p.fleet.after(p.fleet.length/2, func() {
 		if p.dead {
@@ -96,13 +95,13 @@ func (p *process) sweep() {
 	})
 }
 
-// decide decides a request from the portions of its process, or sends the request to the store.
+// decide decides a request from the lease of its process, or sends the request to the store.
 func (p *process) decide(r *request, waited bool) {
 	a := p.holder.Ask(p.clock(), r.cost, waited)
 	switch {
-	case len(a.Taken) > 0:
-		r.taken = p.fleet.ledger.find(p, a.Taken, (*charge).asUsed)
-		r.at, r.known = p.fleet.now, p.heard+p.clock()-p.heardAt
+	case a.Taken.Count > 0:
+		r.taken, r.took = p.fleet.ledger.find(p, a.Taken, (*charge).asUsed), a.Taken
+		r.at, r.known = p.fleet.now, a.At
 		p.askOther(r)
 	case a.Wait:
 		p.waiting = append(p.waiting, r)
@@ -117,7 +116,7 @@ func (p *process) decide(r *request, waited bool) {
 	}
 }
 
-// tooLate ends a request that still waits for a grant at its deadline.
+// tooLate ends a request that still waits for a loan at its deadline.
 func (p *process) tooLate(r *request) {
 	for i, w := range p.waiting {
 		if w == r {
@@ -144,7 +143,7 @@ func (p *process) askOther(r *request) {
 			r.done = true
 			f.Denied++
 			f.ledger.putBack(r.taken)
-			p.holder.PutBack(p.clock(), portions(r.taken))
+			p.holder.PutBack(p.clock(), r.took)
 		default:
 			p.admit(r)
 		}
@@ -158,7 +157,7 @@ func (p *process) admit(r *request) {
 	p.fleet.ledger.admit(r)
 }
 
-// wake decides the requests that waited for a grant.
+// wake decides the requests that waited for a loan.
 func (p *process) wake() {
 	waiting := p.waiting
 	p.waiting = nil

@@ -1,14 +1,13 @@
 package oracle
 
-import "slices"
-
 // A Portion is a number of requests that the store charged ahead at one instant of its clock.
 type Portion struct{ At, Count int64 }
 
 // An Answer says how a Holder decides a request.
 type Answer struct {
-	Taken  []Portion // what the request uses; if empty, the Holder does not decide the request
-	Wait   bool      // the request waits for the pending grant and then asks again
+	Taken  Portion   // what the request uses; if empty, the Holder does not decide the request
+	At     int64     // the store's time of the decision, as the Holder estimates it
+	Wait   bool      // the request waits for the pending loan and then asks again
 	Unused []Portion // to be returned in the call that decides the request
 	Want   int64     // how many requests to ask the store for ahead; 0: none
 }
@@ -19,39 +18,40 @@ type Holder interface {
 	// Ask decides a request. One that has waited does not wait again.
 	Ask(now, cost int64, waited bool) Answer
 	// PutBack puts back what a request took, because another claim of the request was denied.
-	PutBack(now int64, taken []Portion)
-	// Granted adds the portion that a call, sent at an instant, has charged ahead.
-	Granted(now, sent int64, p Portion)
-	// Failed ends a call for a grant that failed, or whose outcome is unknown.
+	PutBack(now int64, taken Portion)
+	// Lent adds what a call, sent at an instant, has charged ahead.
+	Lent(now, sent int64, p Portion)
+	// Failed ends a call for a loan that failed, or whose outcome is unknown.
 	Failed(now int64)
-	// Refund returns the portions to refund for a request that this Holder decided. at is the store's time of the decision, as
-	// the process estimated it.
-	Refund(now, at, cost int64) []Portion
-	// Ended returns the unused portions whose lease has ended. They are returned to the store.
+	// Refund puts back what it can of an admitted request, and returns what the store is to refund. at is the store's time of the
+	// decision, as the process knows it.
+	Refund(now, at, cost int64) Portion
+	// Ended returns the unused requests whose lease has ended. They are returned to the store.
 	Ended(now int64) []Portion
 }
 
 // A Lease is the reference Holder.
 type Lease struct {
-	length  int64     // how long a portion may be used
-	live    []portion // oldest first, at most two
+	length  int64     // how long a loan may be used
+	loan    loan      // in use
+	next    loan      // came while the other had requests left
 	unused  []Portion // to be returned to the store
-	granted int64     // by the last grant
-	asking  bool      // a grant is in flight
-	resumes int64     // no grant is asked for before this instant
+	asking  bool      // a loan is in flight
+	resumes int64     // no loan is asked for before this instant
 	asked   bool      // at least once
 	last    int64     // when the key was last asked for
 	span    int64     // the number of the current span of one length
 	used    [2]int64  // in the current span, and in the last span before it that had a request
-	late    bool      // the last grant came after its end
+	late    bool      // the last loan came after its end
 }
 
-type portion struct {
+// A loan is what the store has charged ahead in one call. The zero value is none.
+type loan struct {
 	Portion
-	ends int64
+	size, ends int64
 }
 
-// NewLease returns a Lease with no portions.
+// NewLease returns a Lease without a loan.
 func NewLease(length int64) *Lease { return &Lease{length: length} }
 
 // Ask implements Holder.
@@ -62,15 +62,19 @@ func (l *Lease) Ask(now, cost int64, waited bool) Answer {
 	if !waited {
 		l.use(now, cost)
 	}
-	if l.left() >= cost {
-		taken := l.take(cost)
+	if l.loan.Count < cost && l.next.Count >= cost {
+		l.drop()
+	}
+	if l.loan.Count >= cost {
+		l.loan.Count -= cost
+		a := Answer{Taken: Portion{l.loan.At, cost}, At: l.loan.At + now - (l.loan.ends - l.length)}
 		if l.isLow(now) {
-			return Answer{Taken: taken, Want: l.want(now, cost)}
+			a.Want = l.want(now, cost)
 		}
-		return Answer{Taken: taken}
+		return a
 	}
 	var a Answer
-	if l.isBusy() && l.isLow(now) && !waited {
+	if l.isBusy() && !waited {
 		a.Want = l.want(now, cost)
 	}
 	if a.Wait = l.asking && !l.late && !waited; a.Wait {
@@ -82,29 +86,26 @@ func (l *Lease) Ask(now, cost int64, waited bool) Answer {
 	return a
 }
 
-// isLow reports whether the next grant should be asked for.
+// isLow reports whether the next loan should be asked for.
 func (l *Lease) isLow(now int64) bool {
-	if l.left() <= l.granted/4 {
-		return true
-	}
-	return l.isBusy() && l.live[len(l.live)-1].ends-now <= l.length/4
+	return l.loan.Count <= l.loan.size/4 || l.isBusy() && l.loan.ends-now <= l.length/4
 }
 
 func (l *Lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
-// expire moves the rest of each ended portion to unused.
+// expire ends the loans whose time is over.
 func (l *Lease) expire(now int64) {
-	for len(l.live) > 0 && now >= l.live[0].ends {
+	for l.loan.ends > 0 && now >= l.loan.ends {
 		l.drop()
 	}
 }
 
-// drop moves the rest of the oldest portion to unused.
+// drop ends the loan in use, whose rest is unused.
 func (l *Lease) drop() {
-	if p := l.live[0]; p.Count > 0 {
-		l.unused = append(l.unused, p.Portion)
+	if l.loan.Count > 0 {
+		l.unused = append(l.unused, l.loan.Portion)
 	}
-	l.live = l.live[1:]
+	l.loan, l.next = l.next, loan{}
 }
 
 // use adds cost to the span that contains now.
@@ -115,29 +116,10 @@ func (l *Lease) use(now, cost int64) {
 	l.used[0] += cost
 }
 
-func (l *Lease) left() (left int64) {
-	for _, p := range l.live {
-		left += p.Count
-	}
-	return left
-}
-
-// take takes cost out of the portions, the oldest first.
-func (l *Lease) take(cost int64) (taken []Portion) {
-	for i := range l.live {
-		p := &l.live[i]
-		if n := min(cost, p.Count); n > 0 {
-			p.Count -= n
-			cost -= n
-			taken = append(taken, Portion{p.At, n})
-		}
-	}
-	return taken
-}
-
-// want starts asking for a grant and returns how much to ask for. It returns 0 while a grant is in flight and during a pause.
+// want starts asking for a loan and returns how much to ask for. It returns 0 while a loan is in flight or waits for its use, and
+// during a pause.
 func (l *Lease) want(now, cost int64) int64 {
-	if l.asking || now < l.resumes {
+	if l.asking || l.next.ends > 0 || now < l.resumes {
 		return 0
 	}
 	l.asking = true
@@ -146,7 +128,7 @@ func (l *Lease) want(now, cost int64) int64 {
 
 // empty takes all that is held and all that is unused.
 func (l *Lease) empty() []Portion {
-	for len(l.live) > 0 {
+	for l.loan.ends > 0 {
 		l.drop()
 	}
 	return l.takeUnused()
@@ -159,32 +141,29 @@ func (l *Lease) takeUnused() []Portion {
 }
 
 // PutBack implements Holder.
-func (l *Lease) PutBack(now int64, taken []Portion) {
+func (l *Lease) PutBack(now int64, taken Portion) {
 	l.expire(now)
-	for _, p := range taken {
-		i := slices.IndexFunc(l.live, func(q portion) bool { return q.At == p.At })
-		if i < 0 {
-			l.unused = append(l.unused, p)
-			continue
-		}
-		l.live[i].Count += p.Count
+	if l.loan.ends > 0 && l.loan.At == taken.At {
+		l.loan.Count += taken.Count
+	} else {
+		l.unused = append(l.unused, taken)
 	}
 }
 
-// Granted implements Holder. One grant may be late because its process had no CPU; after two in succession there is a pause.
-func (l *Lease) Granted(now, sent int64, p Portion) {
+// Lent implements Holder. One loan may be late because its process had no CPU; after two in succession there is a pause.
+func (l *Lease) Lent(now, sent int64, p Portion) {
 	late := now >= sent+l.length
 	if p.Count == 0 || late && l.late {
 		l.resumes = now + l.length
 	}
-	l.asking, l.granted, l.late = false, p.Count, late
-	if p.Count == 0 {
-		return
-	}
+	l.asking, l.late = false, late
 	l.expire(now)
-	l.live = append(l.live, portion{p, sent + l.length})
-	if len(l.live) > 2 {
-		l.drop()
+	switch {
+	case p.Count == 0:
+	case l.loan.Count > 0:
+		l.next = loan{p, p.Count, sent + l.length}
+	default:
+		l.loan = loan{p, p.Count, sent + l.length}
 	}
 	l.expire(now)
 }
@@ -194,9 +173,9 @@ func (l *Lease) Failed(now int64) {
 	l.asking, l.resumes = false, now+l.length
 }
 
-// Refund implements Holder. It refunds as if the request had been charged one length earlier. The request cannot have
-// used a portion charged before that, so Refund never refunds more than still counts.
-func (l *Lease) Refund(_, at, cost int64) []Portion { return []Portion{{at - l.length, cost}} }
+// Refund implements Holder. The store refunds the request as if it had been charged one length earlier. The request cannot have
+// used a loan from before that, so the store never refunds more than still counts.
+func (l *Lease) Refund(_, at, cost int64) Portion { return Portion{at - l.length, cost} }
 
 // Ended implements Holder.
 func (l *Lease) Ended(now int64) []Portion {

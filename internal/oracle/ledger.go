@@ -24,7 +24,7 @@ type charge struct {
 	transit  int64 // of n: in a call that returns it
 	returned int64 // of n: returned to the store
 	known    int64 // the tick at which its process learned how much of it is unused, or 0
-	direct   bool  // charged for a request, not ahead
+	direct   bool  // charged for a request, not ahead, and not put into a lease by its refund
 	stranded bool  // a crash or a lost call leaves the rest of it charged
 }
 
@@ -32,13 +32,6 @@ type charge struct {
 type share struct {
 	of *charge
 	n  int64
-}
-
-func portions(shares []share) (all []Portion) {
-	for _, s := range shares {
-		all = append(all, Portion{s.of.at, s.n})
-	}
-	return all
 }
 
 // fail records a violation.
@@ -54,28 +47,26 @@ func (b *ledger) charge(p *process, q Portion) *charge {
 	return c
 }
 
-// find returns the charges that the portions of a process come from, and adds them to the counter (used or transit) that
-// count selects. If the charges of a portion's instant do not suffice, find takes other charges of the process,
+// find returns the charges that a portion of a process comes from, and adds them to the counter (used or transit) that
+// count selects. If the charges of the portion's instant do not suffice, find takes other charges of the process,
 // preferably charges that the process certainly knows of.
-func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
-	for _, q := range some {
-		for _, fits := range []func(*charge) bool{
-			func(c *charge) bool { return c.at == q.At }, func(c *charge) bool { return !c.stranded }, func(*charge) bool { return true },
-		} {
-			for _, c := range b.charges {
-				if c.process != p || c.direct || !fits(c) {
-					continue
-				}
-				if n := min(q.Count, c.n-c.used-c.transit-c.returned); n > 0 {
-					shares = append(shares, share{c, n})
-					*count(c) += n
-					q.Count -= n
-				}
+func (b *ledger) find(p *process, q Portion, count func(*charge) *int64) (shares []share) {
+	for _, fits := range []func(*charge) bool{
+		func(c *charge) bool { return c.at == q.At }, func(c *charge) bool { return !c.stranded }, func(*charge) bool { return true },
+	} {
+		for _, c := range b.charges {
+			if c.process != p || c.direct || !fits(c) {
+				continue
+			}
+			if n := min(q.Count, c.n-c.used-c.transit-c.returned); n > 0 {
+				shares = append(shares, share{c, n})
+				*count(c) += n
+				q.Count -= n
 			}
 		}
-		if q.Count > 0 {
-			b.fail("a process had %d requests that were not charged for it", q.Count)
-		}
+	}
+	if q.Count > 0 {
+		b.fail("a process had %d requests that were not charged for it", q.Count)
 	}
 	return shares
 }
@@ -100,7 +91,7 @@ func (b *ledger) tick() int64 {
 // prepareReturns prepares portions of a process for a call that returns them.
 func (p *process) prepareReturns(some []Portion) (all []returnedPortion) {
 	for _, q := range some {
-		all = append(all, returnedPortion{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)})
+		all = append(all, returnedPortion{q, p.fleet.ledger.find(p, q, (*charge).asInTransit)})
 		p.fleet.Returned += q.Count
 	}
 	return all

@@ -10,22 +10,22 @@ import (
 // neverEnds does not notice that a lease has ended.
 type neverEnds struct{ *oracle.Lease }
 
-func (l neverEnds) Granted(now, sent int64, p oracle.Portion) {
-	l.Lease.Granted(now, sent+1<<40, p)
+func (l neverEnds) Lent(now, sent int64, p oracle.Portion) {
+	l.Lease.Lent(now, sent+1<<40, p)
 }
 
-// countsTwice adds each grant twice.
+// countsTwice adds each loan twice.
 type countsTwice struct{ *oracle.Lease }
 
-func (l countsTwice) Granted(now, sent int64, p oracle.Portion) {
+func (l countsTwice) Lent(now, sent int64, p oracle.Portion) {
 	p.Count *= 2
-	l.Lease.Granted(now, sent, p)
+	l.Lease.Lent(now, sent, p)
 }
 
 // putsBackTwice puts back twice what a denied request has taken.
 type putsBackTwice struct{ *oracle.Lease }
 
-func (l putsBackTwice) PutBack(now int64, taken []oracle.Portion) {
+func (l putsBackTwice) PutBack(now int64, taken oracle.Portion) {
 	l.Lease.PutBack(now, taken)
 	l.Lease.PutBack(now, taken)
 }
@@ -33,14 +33,14 @@ func (l putsBackTwice) PutBack(now int64, taken []oracle.Portion) {
 // putsNothingBack does not put back what a denied request has taken.
 type putsNothingBack struct{ *oracle.Lease }
 
-func (putsNothingBack) PutBack(int64, []oracle.Portion) {}
+func (putsNothingBack) PutBack(int64, oracle.Portion) {}
 
 // ownClock uses its process's clock as if it were the store's.
 type ownClock struct{ *oracle.Lease }
 
-func (l ownClock) Granted(now, sent int64, p oracle.Portion) {
+func (l ownClock) Lent(now, sent int64, p oracle.Portion) {
 	p.At = now
-	l.Lease.Granted(now, sent, p)
+	l.Lease.Lent(now, sent, p)
 }
 
 // TestMistakesAreFound runs schedules of many seeds until one of them finds each mistake.
@@ -52,7 +52,7 @@ func TestMistakesAreFound(t *testing.T) {
 		found  string
 	}{
 		"a lease that does not end":                {func(l *oracle.Lease) oracle.Holder { return neverEnds{l} }, "\x02\x01\x00\x00\x01", moreAdmitted},
-		"a grant that counts twice":                {func(l *oracle.Lease) oracle.Holder { return countsTwice{l} }, "", moreAdmitted},
+		"a loan that counts twice":                 {func(l *oracle.Lease) oracle.Holder { return countsTwice{l} }, "", moreAdmitted},
 		"a denied request that puts back twice":    {func(l *oracle.Lease) oracle.Holder { return putsBackTwice{l} }, "", moreAdmitted},
 		"a denied request that puts nothing back":  {func(l *oracle.Lease) oracle.Holder { return putsNothingBack{l} }, "", notReturned},
 		"the clock of the process for the store's": {func(l *oracle.Lease) oracle.Holder { return ownClock{l} }, "", "more than still counted"},

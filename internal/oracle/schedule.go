@@ -130,15 +130,17 @@ func (f *fleet) refund(ago int) {
 	r.refunded = true
 	f.Refunds++
 	f.ledger.putBack(r.taken)
-	all := []returnedPortion{{Portion{r.at, r.cost}, r.taken}}
-	if !r.taken[0].of.direct {
-		all = nil
-		for _, q := range r.process.holder.Refund(r.process.clock(), r.known, r.cost) {
-			all = append(all, returnedPortion{q, r.taken})
+	q := r.process.holder.Refund(r.process.clock(), r.known, r.cost)
+	back := returnedPortion{q, nil}
+	for _, s := range r.taken {
+		n := min(s.n, q.Count)
+		if q.Count -= n; n > 0 {
+			back.of = append(back.of, share{s.of, n})
 		}
+		s.of.direct = s.of.direct && n == s.n
 	}
-	for i := range all {
-		all[i].begin()
-		r.process.send(&call{returns: all[i : i+1]})
+	if back.Count > 0 {
+		back.begin()
+		r.process.send(&call{returns: []returnedPortion{back}})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
@@ -18,23 +17,20 @@ type decider struct {
 }
 
 // decideClaims decides claims, which arrived at an instant, in the same calls that first return the unused requests of
-// loans to their limits. lasts reports whether the results are a denial that may be repeated.
-func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []core.Claim, loans []lease.Loan, dst []core.Result) (
+// exchanges to their limits. lasts reports whether the results are a denial that may be repeated.
+func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []core.Claim, exchanges []lease.Exchange, dst []core.Result) (
 	results []core.Result, lasts bool, err error,
 ) {
 	j, err := s.layout.newTake(claims)
 	if err != nil || len(claims) == 0 {
 		return dst, false, err
 	}
-	for i := range loans { // a loan of a claim, and of its limits
-		if c := &claims[i]; loans[i].Unused.Count() > 0 {
-			limits, _ := compiled.Limits(c)
-			j.addUnused(s.layout, &lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Unused: loans[i].Unused})
-		}
+	for i := range exchanges {
+		j.addUnused(s.layout, &exchanges[i])
 	}
 	err = s.decide(ctx, j, begun)
-	for i := range loans {
-		loans[i].Return = j.outcome(err)
+	for i := range exchanges {
+		exchanges[i].Outcome = j.outcome(err)
 	}
 	if err != nil {
 		return dst, false, err

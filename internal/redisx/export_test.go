@@ -27,14 +27,14 @@ func (s *Store) SetLocal(t time.Time) {
 }
 
 // ChargeAhead charges requests of a claim ahead, at most want.
-func (s *Store) ChargeAhead(c core.Claim, want int64) (granted int64, err error) {
+func (s *Store) ChargeAhead(c core.Claim, want int64) (charged int64, err error) {
 	limits, err := compiled.Limits(&c)
 	if err != nil {
 		return 0, err
 	}
-	l := lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want}
-	err = lender{s.decider}.chargeAhead(context.Background(), &l)
-	return l.Granted, err
+	x := lease.Exchange{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want}
+	err = lender{s.decider}.chargeAhead(context.Background(), &x)
+	return x.Charged, err
 }
 
 // LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.
@@ -56,10 +56,10 @@ func (s *Store) isIdle() bool {
 	return len(s.decider.server.running) == 0
 }
 
-// GrantsInFlight returns how many grants are in flight.
-func (s *Store) GrantsInFlight() int {
+// RefillsInFlight returns how many refills of leases are in flight.
+func (s *Store) RefillsInFlight() int {
 	if t := s.leases.Load(); t != nil {
-		return t.GrantsInFlight()
+		return t.RefillsInFlight()
 	}
 	return 0
 }

@@ -13,33 +13,33 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// loan returns a loan of a claim.
-func loan(t *testing.T, c core.Claim, want int64, unused lease.Portions) lease.Loan {
+// exchange returns an exchange for a claim.
+func exchange(t *testing.T, c core.Claim, want int64, unused lease.Unused) lease.Exchange {
 	t.Helper()
 	limits, err := compiled.Limits(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lease.Loan{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want, Unused: unused}
+	return lease.Exchange{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want, Unused: unused}
 }
 
 // returningJob returns a job that decides a claim and first returns unused requests.
-func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Portions) *job {
+func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Unused) *job {
 	j := s.jobOf(t, c)
-	l := loan(t, c, 0, unused)
-	j.addUnused(s.decider.layout, &l)
+	x := exchange(t, c, 0, unused)
+	j.addUnused(s.decider.layout, &x)
 	j.prepare(false)
 	return j
 }
 
 // ahead charges n requests ahead, and returns how many the server allowed.
-func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, granted int64) {
+func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, charged int64) {
 	t.Helper()
-	l := loan(t, c, n, lease.Portions{})
-	if err := (lender{s.decider}).chargeAhead(context.Background(), &l); err != nil {
+	x := exchange(t, c, n, lease.Unused{})
+	if err := (lender{s.decider}).chargeAhead(context.Background(), &x); err != nil {
 		t.Fatal(err)
 	}
-	return l.At, l.Granted
+	return x.At, x.Charged
 }
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
@@ -73,13 +73,13 @@ func servers(t *testing.T, f func(*testing.T, *Store)) {
 	})
 }
 
-func TestGrantIsAtMostHalfOfWhatRemains(t *testing.T) {
+func TestALoanIsAtMostHalfOfWhatRemains(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, row := range []struct {
 			why, limits string
 			used        int
 			want        int64
-			granted     int64
+			charged     int64
 		}{
 			{"what is wanted", "100/d", 0, 20, 20},
 			{"half", "100/d", 0, 51, 50},
@@ -99,40 +99,40 @@ func TestGrantIsAtMostHalfOfWhatRemains(t *testing.T) {
 			}
 			c.Cost = 0
 			before := s.remains(t, c)
-			_, granted := s.ahead(t, c, row.want)
-			if after := s.remains(t, c); granted != row.granted || before-after != granted {
-				t.Errorf("%s: granted %d of %d and charged %d, want %d", row.why, granted, before, before-after, row.granted)
+			_, charged := s.ahead(t, c, row.want)
+			if after := s.remains(t, c); charged != row.charged || before-after != charged {
+				t.Errorf("%s: charged ahead %d of %d, which took %d, want %d", row.why, charged, before, before-after, row.charged)
 			}
 		}
 	})
 }
 
-func TestGrantReportsWhatItLeaves(t *testing.T) {
+func TestALoanReportsWhatItLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
-	l := loan(t, c, 30, lease.Portions{})
-	if err := (lender{s.decider}).chargeAhead(t.Context(), &l); err != nil {
+	x := exchange(t, c, 30, lease.Unused{})
+	if err := (lender{s.decider}).chargeAhead(t.Context(), &x); err != nil {
 		t.Fatal(err)
 	}
-	if l.Left[0].Remaining != 70 || l.Left[1].Remaining != 60 || l.Granted != 30 {
-		t.Errorf("got %+v, granted %d", l.Left, l.Granted)
+	if x.Left[0].Remaining != 70 || x.Left[1].Remaining != 60 || x.Charged != 30 {
+		t.Errorf("got %+v, charged %d", x.Left, x.Charged)
 	}
 }
 
-func TestNothingIsGrantedBesideABanOrAHold(t *testing.T) {
+func TestNothingIsLentBesideABanOrAHold(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		held := core.Claim{Key: "held", Limits: core.MustParseLimits("100/d"), Hold: true, Cost: 90}
 		s.mustRun(t, s.jobOf(t, held))
 		held.Hold = false
-		if _, granted := s.ahead(t, held, 30); granted != 5 {
-			t.Errorf("granted %d of 10 that are not held, want 5", granted)
+		if _, charged := s.ahead(t, held, 30); charged != 5 {
+			t.Errorf("charged %d of 10 that are not held, want 5", charged)
 		}
 		banned := core.Claim{Key: "banned", Limits: held.Limits}
 		if err := s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, granted := s.ahead(t, banned, 30); granted != 0 {
-			t.Errorf("granted %d of a banned pair, want 0", granted)
+		if _, charged := s.ahead(t, banned, 30); charged != 0 {
+			t.Errorf("charged %d of a banned pair, want 0", charged)
 		}
 	})
 }
@@ -143,8 +143,8 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 		for _, limits := range []string{"100/d", "100/d;fixed-window", "100/d, 100/d;fixed-window"} {
 			c := core.Claim{Key: limits, Limits: core.MustParseLimits(limits)}
 			at1, _ := s.ahead(t, c, 50)
-			at2, _ := s.ahead(t, c, 25)
-			b := lease.Portions{{At: at1, Count: 10}, {At: at2, Count: 5}}
+			s.ahead(t, c, 25)
+			b := lease.Unused{At: at1, Count: 15}
 			c.Cost = 41
 			denied := s.returningJob(t, c, b)
 			s.mustRun(t, denied)
@@ -152,7 +152,7 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 				t.Errorf("%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
 			}
 			c.Cost = 40
-			b = lease.Portions{{At: at1, Count: 0}, {At: at2, Count: 0}}
+			b = lease.Unused{}
 			admitted := s.returningJob(t, c, b)
 			s.mustRun(t, admitted)
 			if !admitted.admitted() || admitted.usages[0].Remaining != 0 {
@@ -174,7 +174,7 @@ func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 		c.Cost = 60
 		s.mustRun(t, s.jobOf(t, c))
 		c.Cost = 1
-		s.mustRun(t, s.returningJob(t, c, lease.Portions{{At: at, Count: 50}}))
+		s.mustRun(t, s.returningJob(t, c, lease.Unused{At: at, Count: 50}))
 		if n := s.remains(t, c); n != 39 {
 			t.Errorf("%d remain of 100 after a reset and 61 requests, want 39", n)
 		}
@@ -192,8 +192,8 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 		atA, _ := s.ahead(t, claims[0], 10)
 		atB, _ := s.ahead(t, claims[2], 20)
 		j := s.jobOf(t, claims...)
-		for _, l := range []lease.Loan{loan(t, claims[0], 0, lease.Portions{{At: atA, Count: 4}}), loan(t, claims[2], 0, lease.Portions{{At: atB, Count: 6}})} {
-			j.addUnused(s.decider.layout, &l)
+		for _, x := range []lease.Exchange{exchange(t, claims[0], 0, lease.Unused{At: atA, Count: 4}), exchange(t, claims[2], 0, lease.Unused{At: atB, Count: 6})} {
+			j.addUnused(s.decider.layout, &x)
 		}
 		j.prepare(false)
 		s.mustRun(t, j)
@@ -249,7 +249,7 @@ func TestOutcomesOfReturns(t *testing.T) {
 	for name, call := range map[string]struct {
 		claims []core.Claim
 		want   int64
-	}{"a grant": {nil, 10}, "a return": {nil, 0}, "a decision": {[]core.Claim{c}, 0}} {
+	}{"a refill": {nil, 10}, "a return": {nil, 0}, "a decision": {[]core.Claim{c}, 0}} {
 		for why, row := range map[string]struct {
 			ctx     context.Context
 			failure error
@@ -266,9 +266,9 @@ func TestOutcomesOfReturns(t *testing.T) {
 			s.decider.server.client.AddHook(h)
 			at, n := s.ahead(t, c, 20)
 			h.err = row.failure
-			loans := []lease.Loan{{Pair: core.Pair{Rule: "default", Key: "k"}, Compiled: limits, Want: call.want, Unused: lease.Portions{{At: at, Count: n}}}}
-			_, _, err := lender{s.decider}.Lend(row.ctx, call.claims, loans, nil)
-			if got := loans[0].Return; got != row.want || (err == nil) != (row.want == lease.Returned) {
+			exchanges := []lease.Exchange{{Pair: core.Pair{Rule: "default", Key: "k"}, Compiled: limits, Want: call.want, Unused: lease.Unused{At: at, Count: n}}}
+			_, _, err := lender{s.decider}.Lend(row.ctx, call.claims, exchanges, nil)
+			if got := exchanges[0].Outcome; got != row.want || (err == nil) != (row.want == lease.Returned) {
 				t.Errorf("%s, %s: %d, %v, want %d", name, why, got, err, row.want)
 			}
 			if got, want := s.remains(t, c), int64(80); row.want != lease.Returned && got != want || row.want == lease.Returned && got < 89 {
@@ -299,7 +299,7 @@ func TestResetsBansAndGrantsEndLeasesMadeMeanwhile(t *testing.T) {
 				if _, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil {
 					t.Error(err)
 				}
-				redistest.Wait(t, "the grants", func() bool { return s.GrantsInFlight() == 0 })
+				redistest.Wait(t, "the refills", func() bool { return s.RefillsInFlight() == 0 })
 				_, leased = s.TakeLocal([]core.Claim{peek}, nil)
 			}
 		}

@@ -78,8 +78,8 @@ func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 		{[]int64{1, 0, code * failed}, false},
 	} {
 		c := core.Claim{Key: "a", Limits: core.MustParseLimits("5/m"), Peek: true}
-		j, l := s.jobOf(t, c), loan(t, c, 9, lease.Portions{})
-		j.add(s.decider.layout, c.Rule, c.Key, l.Compiled, op{does: lend, cost: 9})
+		j, x := s.jobOf(t, c), exchange(t, c, 9, lease.Unused{})
+		j.add(s.decider.layout, c.Rule, c.Key, x.Compiled, op{does: lend, cost: 9})
 		j.prepare(false)
 		err := s.decider.server.deliver(row.reply, []*job{j})
 		if err == nil {

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A fetch is a grant for an entry that has not been asked for yet.
+// A fetch is a refill of an entry that has not been asked for yet.
 type fetch struct {
-	Loan
+	Exchange
 	store   *fake
 	table   *Table
 	hash    uint64
@@ -21,18 +20,19 @@ type fetch struct {
 	timeout time.Duration
 }
 
-// fetchFor returns a grant of 10 for an entry with 10, in the call for which 5 others are returned.
+// fetchFor returns a refill of 10 for an entry with 10, in the call for which 5 others are returned.
 func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	e := s.lend(t, c, 10)
-	e.ensureRare().grant = new(grant)
+	e.refill = new(refill)
+	s.table().refills.Add(1)
 	_, hash := s.table().placeOf(c)
-	at, n := s.ahead(t, c, 5)
-	l := e.terms.unused(e.pair, Portions{{at, n}})
-	l.Want = 10
-	return &fetch{l, s, s.table(), hash, e, time.Minute}
+	at, n := s.ahead(c, 5)
+	x := e.returning(Unused{at, n})
+	x.Want = 10
+	return &fetch{x, s, s.table(), hash, e, time.Minute}
 }
 
-func (f *fetch) run() { f.table.grant(f.hash, f.entry, []Loan{f.Loan}, f.timeout) }
+func (f *fetch) run() { f.table.fill(f.hash, f.entry, []Exchange{f.Exchange}, f.timeout) }
 
 // leave takes the entry of a claim out of the table.
 func (f *fetch) leave(c core.Claim) {
@@ -40,20 +40,20 @@ func (f *fetch) leave(c core.Claim) {
 	f.table.remove(shard, hash, f.entry)
 }
 
-func TestAGrantIsAddedToItsLease(t *testing.T) {
+func TestARefillIsAddedToItsLease(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.run()
-	if f.entry.available() != 20 || f.entry.pause != 0 || f.entry.rare != nil {
-		t.Errorf("%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.rare)
+	if f.entry.available() != 20 || f.entry.pause != 0 || f.entry.refill != nil {
+		t.Errorf("%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.refill)
 	}
 	if n := s.LeaseStats().Returned; n != 5 || s.remains(t, c) != 80 {
 		t.Errorf("%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
 	}
 }
 
-// If the call for a grant was not sent, the requests that it should have returned are returned later.
-func TestAGrantThatIsNotSentReturnsNothing(t *testing.T) {
+// If the call for a refill was not sent, the requests that it should have returned are returned later.
+func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, gone := range []bool{false, true} {
 		f := fetchFor(t, s, c)
@@ -65,7 +65,7 @@ func TestAGrantThatIsNotSentReturnsNothing(t *testing.T) {
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if gone && (later != 5 || unused.Count() != 0) || !gone && (unused != f.Unused || later != 0) {
+		if gone && (later != 5 || unused.Count != 0) || !gone && (unused != f.Unused || later != 0) {
 			t.Errorf("the lease is gone: %v: %v and %d to be returned", gone, unused, later)
 		}
 		c.Key = "other"
@@ -76,7 +76,7 @@ func TestAGrantThatIsNotSentReturnsNothing(t *testing.T) {
 // not, what the call should return is lost: if it were returned again, the limit would be exceeded.
 var failures = map[error]bool{errors.New("cut"): false, notReturned{errors.New("OOM")}: true}
 
-func TestWhatAGrantThatFailedShouldReturn(t *testing.T) {
+func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		f := fetchFor(t, s, leasedFor("k", "100/d"))
@@ -85,7 +85,7 @@ func TestWhatAGrantThatFailedShouldReturn(t *testing.T) {
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if unused := f.entry.takeUnused(); known && unused != f.Unused || !known && unused.Count() > 0 {
+		if unused := f.entry.takeUnused(); known && unused != f.Unused || !known && unused.Count > 0 {
 			t.Errorf("%v: %v to be returned", failure, unused)
 		}
 	}
@@ -96,7 +96,7 @@ func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
 		s := newFake(t)
 		c := leasedFor("k", "100/d")
 		e := s.lend(t, c, 10)
-		e.pause = pauseSpans // no grant is asked for
+		e.pause = pauseSpans // no refill is asked for
 		c.Cost = 11
 		s.next(func() error { return failure })
 		if _, err := s.Take(t.Context(), []core.Claim{c}, nil); !errors.Is(err, failure) {
@@ -115,7 +115,7 @@ func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.returnLater(e.pair, e.terms, e.finish())
+			table.returnLater(e.returning(e.finish(table.now(), e.terms.length)))
 		}
 		s.next(func() error { return failure })
 		table.sweep()
@@ -129,7 +129,7 @@ func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 	}
 }
 
-func TestAGrantForALeaseThatIsGoneIsReturned(t *testing.T) {
+func TestARefillOfALeaseThatIsGoneIsReturned(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.leave(c)
@@ -139,13 +139,13 @@ func TestAGrantForALeaseThatIsGoneIsReturned(t *testing.T) {
 	}
 }
 
-// A grant of nothing begins a pause. The pause is measured from the arrival of that grant.
-func TestThePauseBeginsWithTheGrant(t *testing.T) {
+// A refill of nothing begins a pause. The pause is measured from the arrival of that refill.
+func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	c.Cost = 85
 	s.charge(c)
-	f.Unused = Portions{}
+	f.Unused = Unused{}
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
@@ -164,17 +164,18 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	if n := f.entry.available(); n != 20 {
 		t.Errorf("%d left after the call, want 20", n)
 	}
-	wait, reset := until(f.entry.reset, f.table.now()), time.Duration(s.last[0].Left[0].Reset)*time.Microsecond
+	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].Left[0].ResetAfter
 	if wait > reset || wait < reset-time.Second {
 		t.Errorf("a reset after %v counts from before the reply: after %v", reset, wait)
 	}
 	f.table.pass(4 * time.Second)
-	if r, ok := s.TakeLocal([]core.Claim{c}, nil); ok || f.entry.available() != 0 {
-		t.Errorf("10 s after the call began: %+v, %d left", r, f.entry.available())
+	f.entry.advance(f.table.now(), f.entry.terms.length)
+	if n := f.entry.available(); n != 0 {
+		t.Errorf("10 s after the call began: %d left", n)
 	}
 }
 
-func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
+func TestARefillIsDoneWhenItHasRun(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "100/d")
 	e := s.lend(t, c, 8)
@@ -187,10 +188,10 @@ func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	}
 	shard, _ := s.table().placeOf(c)
 	shard.mu.Lock()
-	g := e.grantInFlight()
+	g := e.refill
 	shard.mu.Unlock()
 	if g == nil {
-		t.Fatal("no grant is asked for when little is left")
+		t.Fatal("no refill is asked for when little is left")
 	}
 	close(goOn)
 	<-g.done
@@ -199,26 +200,23 @@ func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	}
 }
 
-// Whenever a grant ends, or a request that waits for it is canceled, the wait ends.
-func TestAWaitForAGrantEnds(t *testing.T) {
+// Whenever a refill ends, or a request that waits for it is canceled, the wait ends.
+func TestAWaitForARefillEnds(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	done := make(chan struct{})
 	close(done)
 	for why, row := range map[string]struct {
-		g   grant
+		r   refill
 		ctx context.Context
 	}{
-		"done":     {grant{time.Now().Add(time.Hour), done}, context.Background()},
-		"late":     {grant{time.Now(), make(chan struct{})}, context.Background()},
-		"given up": {grant{time.Now().Add(time.Hour), make(chan struct{})}, over},
+		"done":     {refill{ends: time.Now().Add(time.Hour), done: done}, context.Background()},
+		"late":     {refill{ends: time.Now(), done: make(chan struct{})}, context.Background()},
+		"given up": {refill{ends: time.Now().Add(time.Hour), done: make(chan struct{})}, over},
 	} {
 		ended := make(chan struct{})
 		go func() {
-			row.g.wait(row.ctx)
-			if why != "late" {
-				waitForAll(row.ctx, []*grant{&row.g})
-			}
+			row.r.wait(row.ctx)
 			close(ended)
 		}()
 		select {
@@ -241,28 +239,12 @@ func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 	}
 }
 
-// The latest answer is kept, even if the caller uses its results for other requests.
-func TestTheLatestAnswerThatOvertakesAGrantIsKept(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
-	e.ensureRare().grant = new(grant)
-	results := []core.Result{{At: time.UnixMicro(start), Remaining: 50}}
-	e.hear(results, 0)
-	results[0].Remaining = 99
-	e.hear([]core.Result{{At: time.UnixMicro(start - 1), Remaining: 10}}, 0)
-	if got := e.rare.answer[0].Remaining; got != 50 {
-		t.Errorf("%d remain, want 50", got)
-	}
-}
-
 // While a lease has something left, its limit may recover: what remains is at most the capacity, and then nothing refills.
 func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d, 200/h")
 	e := s.lend(t, c, 10)
-	for i, stored := range []int64{95, 150} {
-		e.setAfter(i, 2, algorithm.Usage{Remaining: stored, Refill: 1000, Reset: 2000}, 0)
-	}
-	r := e.appendResults(nil, &c, 1, e.at[0])
+	e.report([]core.Result{{Remaining: 95, RefillAfter: ms, ResetAfter: 2 * ms}, {Remaining: 150, RefillAfter: ms, ResetAfter: 2 * ms}}, 0)
+	r := e.appendResults(nil, &c, 1)
 	if r[0].Remaining != 100 || r[0].RefillAfter != 0 || r[0].ResetAfter != 0 {
 		t.Errorf("recovered: %+v", r[0])
 	}
@@ -271,14 +253,14 @@ func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 	}
 }
 
-// The call for a grant returns what is unused, so that a busy key needs no further call.
-func TestAGrantReturnsWhatIsUnused(t *testing.T) {
+// The call for a refill returns what is unused, so that a busy key needs no further call.
+func TestARefillReturnsWhatIsUnused(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
-	e.end()
+	e.drop(s.table().now(), e.terms.length)
 	_, hash := s.table().placeOf(c)
 	s.table().fetch(hash, e, 4)
-	if s.quiet(); s.LeaseStats().Returned != 10 || e.hasUnused() || s.remains(t, c)+e.available() != 100 {
+	if s.quiet(); s.LeaseStats().Returned != 10 || e.unused.Count > 0 || s.remains(t, c)+e.available() != 100 {
 		t.Errorf("%+v, %d left, %d remain", s.LeaseStats(), e.available(), s.remains(t, c))
 	}
 }
@@ -293,27 +275,25 @@ func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 		return results
 	}
 	e := &entry{terms: &terms{length: length}}
-	e.hear(at(500, 1, 1), 0)
-	e.credit(0, 100, length, 5)
-	e.setAfter(0, 2, algorithm.Usage{Remaining: 50}, 0)
-	e.setAfter(1, 2, algorithm.Usage{Remaining: 70}, 0)
+	e.credit(0, length, 100, length, 5)
+	e.report(at(100, 50, 70), 0)
 	for i, row := range []struct {
 		at            int64
 		remain        int
 		first, second uint32
-	}{{99, 10, 50, 70}, {100, 60, 50, 70}, {100, 50, 50, 70}, {100, 49, 49, 59}, {101, 60, 60, 70}} {
+	}{{99, 10, 50, 70}, {100, 60, 50, 70}, {100, 50, 50, 70}, {100, 49, 49, 59}, {101, 60, 60, 70}, {100, 10, 60, 70}} {
 		e.hear(at(row.at, row.remain, row.remain+10), 5000)
-		if e.after(0).stored != row.first || e.after(1).stored != row.second {
-			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.after(0).stored, e.after(1).stored, row.first, row.second)
+		if e.first.stored != row.first || e.first.next.stored != row.second {
+			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.first.stored, e.first.next.stored, row.first, row.second)
 		}
 	}
-	if want := (after{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute)}); e.after(0) != want {
-		t.Errorf("got %v, want %v", e.after(0), want)
+	if want := (usage{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute), e.first.next}); e.first != want {
+		t.Errorf("got %v, want %v", e.first, want)
 	}
 }
 
-// The store may decide other requests while the reply to a grant is on its way. That reply does not count them.
-func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
+// The store may decide other requests while the reply to a refill is on its way. That reply does not count them.
+func TestAnswersThatOvertakeARefillCount(t *testing.T) {
 	for name, step := range map[string]time.Duration{"within an instant": 0, "later": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			s := newFake(t)
@@ -324,7 +304,7 @@ func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
 			s.after.Store(&keep)
 			var second sync.WaitGroup
 			second.Go(func() { s.decide(t, c) })
-			<-decided                                    // the first grant
+			<-decided                                    // the first refill
 			s.entry(t, func(e *entry) { e.late = true }) // so that others do not wait for it
 			const overtaking = 3
 			for range overtaking {

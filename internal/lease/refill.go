@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/deadline"
+)
+
+// refillTimeout is the timeout of a refill until a Take has had a deadline.
+const refillTimeout = time.Second
+
+// A refill is a call that charges requests ahead for one key. There is one at a time for each key.
+type refill struct {
+	ends  time.Time // when waiting for the refill is no longer useful
+	done  chan struct{}
+	heard bool // the store has answered a request meanwhile
+}
+
+// wait waits for r until ctx is done or r is late.
+func (r *refill) wait(ctx context.Context) {
+	late := time.NewTimer(time.Until(r.ends))
+	defer late.Stop()
+	select {
+	case <-r.done:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// fetch asks for a refill of e, unless there is one or e pauses. waiting is the cost of the request that waits for it. The caller
+// has locked the shard of e, and advanced e.
+func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
+	if e.refill != nil || e.next != nil || e.pause > 0 {
+		return
+	}
+	timeout := time.Duration(t.timeout.Load())
+	if timeout <= 0 {
+		timeout = refillTimeout
+	}
+	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
+	e.refill = r
+	t.refills.Add(1)
+	x := e.returning(e.takeUnused())
+	x.Want = e.want(waiting)
+	go func() {
+		defer close(r.done)
+		t.fill(hash, e, []Exchange{x}, timeout)
+	}()
+}
+
+// fill calls the store to charge the only one of exchanges ahead, and adds the result to e. The timeout begins when the
+// goroutine runs, because otherwise waiting for a CPU would count as a failure of the store.
+func (t *Table) fill(hash uint64, e *entry, exchanges []Exchange, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	sent, x, length := t.now(), &exchanges[0], e.terms.length
+	_, _, err := t.store.Lend(deadline.Context{Context: ctx}, nil, exchanges, nil)
+
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer t.refills.Add(-1)
+	r := e.refill
+	e.refill = nil
+	unused := t.settled(x)
+	now := t.now()
+	e.advance(now, length)
+	switch {
+	case err != nil:
+		e.pause = pauseSpans
+	case e.gone:
+		unused = Unused{x.At, x.Charged}
+	default:
+		e.credit(now, length, x.At, sent+length, x.Charged)
+		if !r.heard || e.isNews(x.Left) {
+			e.report(x.Left, now)
+		}
+	}
+	if e.gone {
+		t.returnLater(e.returning(unused))
+	} else {
+		e.unused.add(unused.At, unused.Count)
+	}
+}
+
+// hear records the store's answer to a request, unless e has a later answer. Calls can overtake each other: the store may have
+// decided a refill in flight before this request.
+func (e *entry) hear(results []core.Result, now int64) {
+	if e.isNews(results) {
+		e.report(results, now)
+		if e.refill != nil {
+			e.refill.heard = true
+		}
+	}
+}
+
+// isNews reports whether an answer of the store is later than the last one that e has heard. Of two answers of the same instant, the
+// one with fewer remaining is later.
+func (e *entry) isNews(results []core.Result) bool {
+	at := results[0].At.UnixMicro()
+	return at > e.heard || at == e.heard && results[0].Remaining < int(e.first.stored)
+}
+
+// report records what the store has reported about the limits of e.
+func (e *entry) report(results []core.Result, now int64) {
+	e.heard = results[0].At.UnixMicro()
+	for i, u := 0, &e.first; ; u = u.next {
+		r := &results[i]
+		u.stored, u.granted = uint32(min(r.Remaining, math.MaxUint32)), int32(r.Granted)
+		u.refill, u.reset = later(now, r.RefillAfter), later(now, r.ResetAfter)
+		if i++; i == len(results) {
+			return
+		}
+		if u.next == nil {
+			u.next = new(usage)
+		}
+	}
+}
+
+// later returns the instant that is wait after now. It cuts waits beyond a hundred years, so that the sum does not overflow.
+func later(now int64, wait time.Duration) int64 { return now + min(int64(wait), math.MaxInt64/3) }
+
+// appendResults appends the results of c, which e has admitted. There must be a loan.
+func (e *entry) appendResults(dst []core.Result, c *core.Claim, now int64) []core.Result {
+	at, left, u := time.UnixMicro(e.instant(now, e.terms.length)), e.available(), &e.first
+	for _, l := range c.Limits {
+		r := core.Result{Rule: e.terms.rule, Limit: l, Allowed: true, At: at, Granted: int(u.granted)}
+		r.Remaining = int(min(int64(u.stored)+left, int64(r.Quota())))
+		if r.Remaining < r.Quota() {
+			r.RefillAfter, r.ResetAfter = until(u.refill, now), until(u.reset, now)
+		}
+		dst, u = append(dst, r), u.next
+	}
+	return dst
+}
+
+// until returns how long after now an instant is, in whole microseconds and at least one.
+func until(at, now int64) time.Duration {
+	return max(time.Microsecond, (time.Duration(at-now) + time.Microsecond - 1).Truncate(time.Microsecond))
+}
