@@ -57,8 +57,8 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 		"reset": func(ctx context.Context) error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
 
 		"take of a limiter": func(context.Context) error {
-			_, err := taking.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
-			return err
+			d, err := taking.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+			return errors.Join(err, d.Degraded) // local limits decide an overload
 		},
 		"refund of a limiter": func(context.Context) error { return refunding.Refund(context.Background(), decided) },
 		"reset of a limiter":  func(context.Context) error { return resetting.Reset(context.Background(), "r", "k") },

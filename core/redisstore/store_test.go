@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,20 +105,22 @@ func TestDenialsAreRememberedByDefault(t *testing.T) {
 // Twice as many denials as the cache has slots leave a tenth of them empty, since two denials may share a slot.
 func TestDenyCacheHas4096SlotsByDefault(t *testing.T) {
 	testpass.Thorough(t)
-	const slots, denials = 4096, 2 * 4096
+	const slots, denials, lasts = 4096, 2 * 4096, 900 * time.Millisecond // a denial is remembered for a second
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	defer client.Close()
 	s := redisstore.New(client)
 	now := time.Now()
-	s.SetClock(func() time.Time { return now }) // a denial is remembered for a second
+	s.SetClock(func() time.Time { return now })
 	denied := func(i int) []core.Claim {
 		return []core.Claim{{Rule: "r", Key: strconv.Itoa(i), Limits: []core.Limit{core.PerHour(0)}}}
 	}
+	asked := make([]time.Time, denials)
 	var callers sync.WaitGroup
 	const each = 8 // a batch that is too large exhausts the Lua of miniredis
 	for first := range each {
 		callers.Go(func() {
 			for i := first; i < denials; i += each {
+				asked[i] = time.Now()
 				if _, err := s.Take(context.Background(), denied(i), nil); err != nil {
 					t.Error(err)
 				}
@@ -131,7 +134,14 @@ func TestDenyCacheHas4096SlotsByDefault(t *testing.T) {
 			remembered++
 		}
 	}
-	if remembered <= slots/2 || remembered > slots {
-		t.Errorf("%d of %d denials are remembered, want most of %d", remembered, denials, slots)
+	recent, counted := 0, time.Now()
+	for _, at := range asked {
+		if counted.Sub(at) < lasts {
+			recent++
+		}
+	}
+	filled := slots * (1 - math.Exp(-float64(recent)/slots)) // keys fall into slots at random
+	if n := float64(remembered); n < 0.9*filled || n > slots {
+		t.Errorf("%d of %d recent denials are remembered, want some %.0f and at most %d", remembered, recent, filled, slots)
 	}
 }
