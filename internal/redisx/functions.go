@@ -36,7 +36,19 @@ func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
 	if refused := s.functions.refused.Load(); refused != 0 && s.usesScripts(ctx, refused) {
 		return s.sendScript(ctx, jobs)
 	}
-	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
+	var reply []int64
+	var err error
+	if !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
+		if err = s.tryFunction(ctx); errors.Is(err, io.EOF) && s.endsConnections(ctx) {
+			if reply, err = s.sendScript(ctx, jobs); err == nil {
+				s.useScripts(io.EOF)
+			}
+			return reply, err
+		}
+	}
+	if err == nil {
+		reply, err = s.send(ctx, "fcall", s.script.function, jobs)
+	}
 	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
 		if err = s.round(ctx, s.loadLibrary); err == nil {
@@ -47,12 +59,7 @@ func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
 	case err == nil:
 		s.useFunctions()
 		return reply, nil
-	case !isReply(err):
-		if errors.Is(err, io.EOF) && !s.functions.worked.Load() && s.endsConnections(ctx) {
-			s.useScripts(err)
-		}
-		return nil, err
-	case isFault(err):
+	case !isReply(err), isFault(err):
 		return nil, err
 	}
 	refusal := err
@@ -85,6 +92,9 @@ func (s *server) usesScripts(ctx context.Context, refused int64) bool {
 // tryFunction calls the function with no requests, which changes nothing, and returns the error.
 func (s *server) tryFunction(ctx context.Context) error {
 	_, err := s.send(ctx, "fcall", s.script.function, nil)
+	if err == nil {
+		s.functions.worked.Store(true)
+	}
 	return err
 }
 
