@@ -36,7 +36,7 @@ var corruptions = []struct {
 	{"a state of an unknown algorithm", "", func(kind, sibling uint64) string { return state(ends, kind-kind%24+16, sibling) }},
 	{"something behind the states", "", func(_, _ uint64) string { return words(ends, 7, 1) }},
 	{"something behind a state", "", func(kind, sibling uint64) string { return state(ends, kind, sibling) + words(4) }},
-	{"a cell that ends before the one before it", "", func(_, _ uint64) string { return words(ends, 4, 9, 4, 8) }},
+	{"a cell that ends before the one before it", "", func(_, _ uint64) string { return words(ends, 4, 9, 0, 0, 0, 4, 8, 0, 0, 0) }},
 	{"more is held than there is room for", "", func(_, _ uint64) string { return words(ends, 2, 1<<40, 1, 1, 1<<40) }},
 	{"nothing is held", "", func(_, _ uint64) string { return words(ends, 2, 1<<50, 1, 0, 0) }},
 	{"nothing is held beside a state", "", func(kind, sibling uint64) string { return state(ends, kind, sibling) + words(2, 1<<50, 1, 0, 0) }},
@@ -49,10 +49,16 @@ var corruptions = []struct {
 	{"a rate too large", "token", func(kind, _ uint64) string { return state(ends, kind, 1<<53+2) }},
 	{"an impossible tick", "token", func(kind, sibling uint64) string { return state(ends, kind+3, sibling) }},
 	{"too large a count", "fixed", func(kind, _ uint64) string { return state(ends, kind, math.MaxUint64) }},
-	{"too large a sub-bucket", "sliding window", func(kind, sibling uint64) string {
-		return state(ends, kind, sibling, uint64(time.Now().UnixMicro())/sibling*sibling, math.MaxUint64)
+	{"too large a sum", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, math.MaxUint64) }},
+	{"no sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 1) }},
+	{"no oldest sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 0, 1) }},
+	{"an oldest sub-bucket after the newest", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 1, 0, sibling) }},
+	{"an oldest sub-bucket that the ring has no room for", "sliding window", func(kind, sibling uint64) string {
+		return state(ends, kind, sibling, 1, uint64(time.Now().UnixMicro())/sibling*sibling)
 	}},
-	{"no sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 1) }},
+	{"too late a sub-bucket", "sliding window", func(kind, sibling uint64) string {
+		return state(ends, kind, sibling, 1, math.MaxInt64/sibling*sibling, math.MaxInt64/sibling*sibling)
+	}},
 	{"no width", "sliding window", func(kind, _ uint64) string { return words(ends, kind, 0, 0, 0) }},
 	{"too small a width", "sliding window", func(kind, _ uint64) string { return words(ends, kind, 1, 0, 0) }},
 }
@@ -61,7 +67,7 @@ var corruptions = []struct {
 const ends = 1_800_000_000_000_000
 
 // stateWords has how many words the states of limits of 5 per minute have, by the codes of their algorithms.
-var stateWords = map[uint64]int{0: 6, 4: 4, 8: 14, 12: 2}
+var stateWords = map[uint64]int{0: 6, 4: 4, 8: 16, 12: 2}
 
 // state returns a pair with one state, whose other words are 0.
 func state(head uint64, numbers ...uint64) string {
@@ -95,6 +101,21 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 				allExpire(t, client)
 			})
 		}
+	}
+}
+
+// A charge in a new sub-bucket adds the counters up again, so that a sum that is not theirs does not stay.
+func TestWrongSumOfASlidingWindowDoesNotStay(t *testing.T) {
+	s, server := frozen(t)
+	l := core.PerMinute(5).Using(core.SlidingWindow)
+	end := uint64(start.Add(l.Width()).UnixMicro())
+	server.HSet(pairKey, "s", state(ends, kindOf(l), siblingOf(l), 3, end, end))
+	if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 1 {
+		t.Errorf("%d remaining, want 1: one request more than the sum", r.Remaining)
+	}
+	server.SetTime(start.Add(l.Width()))
+	if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 3 {
+		t.Errorf("%d remaining, want 3: two requests were charged", r.Remaining)
 	}
 }
 

@@ -140,7 +140,7 @@ func FuzzStored(f *testing.F) {
 	for _, value := range []string{
 		"", "garbage", words(ends), state(ends, minute, 10), state(ends, minute, 10, 1<<53, 1<<53, 1<<53, 1), state(ends, minute, 9, micros, micros, 9, 39),
 		state(ends, minute+4, 3, micros-micros%60_000_000, micros), state(ends, minute+8, 6_000_000, micros-micros%6_000_000, 1<<52, 1), state(ends, minute+12, micros),
-		words(ends, minute+1, 10, 9, micros-7, 5, 0, 4, micros+5), words(ends, 3, micros+9, 1<<52+5, minute+4, 5, micros+10, micros),
+		words(ends, minute+1, 10, 9, micros-7, 5, 0, 4, micros+5, 0, 0, 0), words(ends, 3, micros+9, 1<<52+5, minute+4, 0, 5, micros+10, micros, 0, 0),
 		words(ends, 1, minute, 10, 10, 1, 0, 0, 0, 2, micros-micros%6_000_000+60_000_000, 5, 1, 1, 1), words(ends, 2, micros-5, 3, 2, 0),
 	} {
 		f.Add(value, "1:0", int64(micros-5))

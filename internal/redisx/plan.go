@@ -104,8 +104,10 @@ func (o *op) load(l *algorithm.Limit) int {
 	switch {
 	case l.Algorithm == algorithm.SlidingLog:
 		return otherLoad + int(min(l.Rate+o.cost, maxMembers)/membersPerLoad)
-	case l.Algorithm == algorithm.SlidingWindow, o.does == peek, o.does == hold, o.dryRun:
-		return otherLoad
+	case l.Algorithm == algorithm.TokenBucket, l.Algorithm == algorithm.FixedWindow, l.Algorithm == algorithm.InFlight:
+		if o.does != peek && o.does != hold && !o.dryRun {
+			return plainLoad
+		}
 	}
-	return plainLoad
+	return otherLoad
 }

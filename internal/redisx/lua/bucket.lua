@@ -4,25 +4,17 @@
 -- millisecond or a second: 0, 1 or 2 more in kind, its code, says which.
 --
 -- Buckets of one period are siblings. Each drains at its own rate, and the fullest one says what is used.
-local bucket = {size = 6}
+local bucket = {}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
 local sixWords = formats[6]
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
--- drained returns level and at as they are at now, if the bucket drains at rate. Time that does not fill a tick is counted later,
--- unless it empties the bucket.
-local function drained(level, at, tick, rate, now)
-  local passed = max(0, now - at)
-  local rest = passed % tick
-  level = level - (passed - rest) / tick * rate
-  if level <= 0 or level <= rate and level * tick <= rate * rest then
-    return 0, at + passed
+-- untilUsed returns how long after now a bucket takes to drain to a level, which for a sibling does not include what bans have added.
+function bucket.untilUsed(l, now, target)
+  local level, at, rate = l.level, l.at, l.rate
+  if l.isSibling then
+    target = target + l.raised
   end
-  return level, at + passed - rest
-end
-
--- untilLevel returns how long after now a bucket takes to drain to target at a rate.
-local function untilLevel(l, level, at, rate, now, target)
   if level <= target then
     return 0
   end
@@ -44,8 +36,8 @@ local function untilLevel(l, level, at, rate, now, target)
 end
 
 -- read returns a stored bucket in ticks of l: the requests used stay the same, rounded up. It returns nil if that makes no sense.
-local function read(l, text, place)
-  local tag, _, level, at, busy, raised = unpackWords(formats[6], text, place)
+local function read(l, text)
+  local tag, _, level, at, busy, raised = unpackWords(sixWords, text)
   if level > maxExact or raised > maxExact then
     return nil
   end
@@ -53,67 +45,41 @@ local function read(l, text, place)
     local period = ceilDiv(l.micros, tickOf[tag % 4])
     level, raised = mulDivUp(level, l.period, period), mulDivUp(raised, l.period, period)
   end
-  return level, at, max(busy, at - maxBusy), min(raised, level)
+  return level, at, max(0, busy, at - maxBusy), min(raised, level)
 end
 
--- write stores a state in ticks of l.
-local function write(l, s, level, at, busy, raised)
-  s.text, l.pair.dirty = pack(formats[6], l.tag, s.sibling, level, at, max(0, busy), min(raised, level)), true
+function bucket.put(l)
+  return pack(sixWords, l.tag, l.rate, l.level, l.at, l.busy, l.raised)
 end
 
--- mend has a state follow a clock that went back to now. What would have drained until then is still to drain, but the clock never
--- fills a bucket above its capacity. At the end of a hold, a state may be later. mend reports false if the state makes no sense.
-local function mend(l, s, now)
+-- mend returns what open reads of a state in other ticks, or of one that is later than now because the clock went back, and the
+-- instant to open it at. What would have drained until then is still to drain, but the clock never fills a bucket above its
+-- capacity. At the end of a hold, a state may be later.
+function bucket.mend(l, s, now)
   local level, at, busy, raised = read(l, s.text)
-  if level and at > now and not l.ended then
-    local full, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
-    level = ticks > floorDiv(full - level, s.sibling) and full or level + ticks * s.sibling
-    write(l, s, level, now, min(busy, now), raised)
+  if not level then
+    return nil
   end
-  return level
+  l.level, l.at, l.busy, l.raised = level, at, busy, raised
+  if at > now and not l.ended then
+    local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
+    l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
+    l.at, l.busy = now, min(busy, now)
+    s.text, l.pair.dirty = bucket.put(l), true
+  end
+  return bucket.put(l), max(l.at, now)
 end
 
--- openAmong opens a bucket whose pair was taken apart, and looks at its siblings.
-local function openAmong(l, now)
-  local own, siblings, wait = l.state, l.siblings, 0
-  if not mend(l, own, now) then
-    return repair(l, own, now)
-  end
-  local level, at, busy, raised = read(l, own.text)
-  level, at = drained(level, at, l.unit, l.rate, now)
-  l.level, l.at, l.busy, l.raised, l.others, l.behind = level, at, busy, min(raised, level), 0, 0
-  for _, s in ipairs(siblings) do
-    if not mend(l, s, now) then
-      return repair(l, s, now)
-    end
-    level, at, busy, raised = read(l, s.text)
-    level, at = drained(level, at, l.unit, s.sibling, now)
-    raised = min(raised, level)
-    l.others = max(l.others, level - raised)
-    if l.room >= 0 then
-      l.behind = max(l.behind, untilLevel(l, level, at, s.sibling, now, l.room + raised))
-    end
-  end
-  if l.room < 0 then
-    return -1
-  elseif l.level > l.room then
-    wait = untilLevel(l, l.level, l.at, l.rate, now, l.room)
-  end
-  return max(wait, l.behind)
-end
-
--- open brings the bucket to now, and returns how long after now it admits what it is asked.
+-- open brings the bucket to now, and returns how long after now it admits what it is asked. Time that does not fill a tick is counted
+-- later, unless it empties the bucket.
 function bucket.open(l, text, place, now)
-  if l.state then
-    return openAmong(l, now)
-  end
   local tag, rate, level, at, busy, raised = unpackWords(sixWords, text, place)
   if tag ~= l.tag or rate ~= l.rate or at > now or level > maxExact or raised > maxExact then
     return nil
   end
   local unit, passed = l.unit, now - at
   local rest = passed % unit
-  level = level - (passed - rest) / unit * rate -- as in drained
+  level = level - (passed - rest) / unit * rate
   if level <= 0 or level <= rate and level * unit <= rate * rest then
     level, at = 0, now
   else
@@ -122,10 +88,8 @@ function bucket.open(l, text, place, now)
   l.level, l.at, l.busy, l.raised = level, at, busy, raised
   if level <= l.room then
     return 0
-  elseif l.room < 0 then
-    return -1
   end
-  return untilLevel(l, level, at, rate, now, l.room)
+  return waitFor(l, now)
 end
 
 -- seeFullest makes an opened bucket as full as its fullest sibling. What it did not hold itself is not given back.
@@ -140,7 +104,7 @@ end
 -- that the next request fits when the ban ends.
 function bucket.charge(l, now, cost)
   local before, period, at = l.level, l.period, l.at
-  if l.state then
+  if l.siblings then
     seeFullest(l, now)
     at = l.at
   end
@@ -168,14 +132,14 @@ end
 -- turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when they no longer do.
 local function booked(l, now, cost)
   local level, at, ban = l.level, l.at, l.pair.bannedUntil - now
-  if l.state and l.others > level then
+  if l.siblings and l.others > level then
     level, at = l.others, max(at, now)
   end
   if ban > 0 then
     level = max(level, min(l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
   end
   local after = level + cost * l.period
-  if l.state and l.behind > 0 then
+  if l.siblings and l.behind > 0 then
     after = max(after, l.full + l.rate * ceilDiv(l.behind + max(0, now - at), l.unit))
   end
   return level, after
@@ -190,7 +154,7 @@ end
 -- book charges cost for a request that waits for its turn, which is a whole tick.
 function bucket.book(l, now, cost)
   local before, level = booked(l, now, cost)
-  if l.state then
+  if l.siblings then
     seeFullest(l, now)
   end
   if before < l.period then
@@ -203,10 +167,6 @@ function bucket.book(l, now, cost)
   end
   l.level = min(level, maxExact)
   return l.at + l.level / l.rate * l.unit
-end
-
-function bucket.put(l, words, n)
-  words[n + 3], words[n + 4], words[n + 5], words[n + 6] = l.level, l.at, l.busy, l.raised
 end
 
 -- left returns how much of a level is left after some time at least.
@@ -229,11 +189,9 @@ local function unbooked(l, level, last, now, at, turn, all)
   return left(l, all, now - turn)
 end
 
--- refund takes back what a charge of cost at an earlier instant certainly still counts for, from the bucket's own state. It returns
--- whether that changes it.
+-- refund takes back what a charge of cost at an earlier instant certainly still counts for, from the bucket's own state.
 function bucket.refund(l, now, at, turn, cost)
-  local text, place = stored(l)
-  local level, last, busy, raised = read(l, text, place)
+  local level, last, busy, raised = read(l, l.state.text)
   local all = min(cost, l.capacity) * l.period
   local sure = all
   if turn then
@@ -243,7 +201,9 @@ function bucket.refund(l, now, at, turn, cost)
   end
   l.level, l.at, l.busy = max(0, level - sure), last, max(0, at < last and last or busy) -- charges since then found less
   l.raised = min(raised, l.level)
-  return sure > 0 and level > 0
+  if sure > 0 and level > 0 then
+    store(l)
+  end
 end
 
 -- giveBack lowers all siblings by n requests, at most by what was used. A ban stays. A bucket drains as before, and a refund still
@@ -252,42 +212,19 @@ function bucket.giveBack(l, n)
   if l.ban > 0 and max(l.level, l.others) > l.full - l.period then
     return
   end
-  local function lower(s, isOwn)
-    local level, at, busy, raised = read(l, s.text)
-    if isOwn or raised == 0 then
-      write(l, s, max(0, level - n * l.period), at, busy, raised)
+  for i = 0, #l.siblings do
+    local one = l.siblings[i] or l
+    local level, at, busy, raised = read(l, one.state.text)
+    if i == 0 or raised == 0 then
+      level = max(0, level - n * l.period)
     else -- only what was used, and not the ban of another rate
-      write(l, s, level, at, busy, min(level, raised + n * l.period))
+      raised = raised + n * l.period
+    end
+    one.level, one.at, one.busy, one.raised = level, at, busy, min(raised, level)
+    if not one.state.isNew then
+      store(one)
     end
   end
-  lower(l.state, true)
-  for _, s in ipairs(l.siblings) do
-    lower(s, false)
-  end
-end
-
--- report returns how many requests fit, and the waits until there is one more and until the bucket is empty.
-function bucket.report(l, now)
-  local level, period, rate, free, missing = l.level, l.period, l.rate, 0, l.level - l.full + l.period
-  local most = l.state and l.others > level and l.others or level
-  if most == 0 then
-    return l.capacity, 0, 0
-  elseif most < l.full then
-    local room = l.full - most
-    free = (room - room % period) / period
-    missing = level - l.full + (free + 1) * period
-  end
-  local target, at = level - missing, l.at
-  local refill, reset = untilLevel(l, level, at, rate, now, target), untilLevel(l, level, at, rate, now, 0)
-  for _, s in ipairs(l.siblings or {}) do
-    local from, raised, _
-    level, from, _, raised = read(l, s.text)
-    level, from = drained(level, from, l.unit, s.sibling, now)
-    raised = min(raised, level)
-    refill = max(refill, untilLevel(l, level, from, s.sibling, now, target + raised))
-    reset = max(reset, untilLevel(l, level, from, s.sibling, now, raised))
-  end
-  return free, refill, reset
 end
 
 -- tell replies the level, and how old that is. It returns how much of the reply there is.
@@ -303,10 +240,31 @@ function bucket.ends(text)
   return level == 0 and 0 or at + (level * tick <= maxExact and ceilDiv(level * tick, rate) or mulDivUp(level, tick, rate))
 end
 
+-- endsAfter returns an instant from which what holds charge at an instant no longer counts, if that is no more than held.
+function bucket.endsAfter(l, at, held, states)
+  local used = 0
+  for _, s in ipairs(states) do
+    if s.kind == l.kind then
+      used = max(used, (bucket.ends(s.text) - at) * s.sibling / l.micros)
+    end
+  end
+  return at + (used + held) / l.rate * l.period * l.unit + l.ban
+end
+
+-- siblingOf returns the limit of a sibling.
+function bucket.siblingOf(l, rate)
+  return newLimit(l.kind, rate, l.capacity, l.unit, 0)
+end
+
+-- sizeOf returns how many words a state has, or nil if there is none with these words.
+function bucket.sizeOf(tag, rate)
+  return tickOf[tag % 4] and rate > 0 and rate <= maxExact and 6
+end
+
 -- compile adds to a limit what the functions of a bucket need of it.
 function bucket.compile(l)
-  l.tag = l.kind + (l.unit == 1 and 0 or l.unit == 1000 and 1 or 2)
-  l.period, l.sibling = ceilDiv(l.micros, l.unit), l.rate
+  l.tag = l.kind + (l.unit == 1 and 0 or l.unit == 1000 and 1 or l.unit == 1000000 and 2 or 3)
+  l.period, l.sibling, l.least = ceilDiv(l.micros, l.unit), l.rate, 0
   l.full = l.capacity * l.period
 end
 

@@ -10,11 +10,9 @@
 -- The cells of a pair are in the order of their ends. A pair has one cell for the holds of the same 6 s and limits, one for the
 -- grants of a kind with the same end, at most one ban and at most one reset. They are stored as words:
 --
---   1, kind, rate, capacity, unit, ban, start, end   a limit of the holds that follow; start and end are of a calendar's window
---   2, ends, n, count, number of limits, limits      a hold; limits are numbered from 1
---   3, ends, n + grantZero, of                       a grant
---   4, ends                                          a ban
---   5, ends, n                                       a reset
+--   1, kind, rate, capacity, unit, ban, start, end          a limit of the holds that follow; start and end are of a calendar's window
+--   2, ends, n, count, number of limits, limits             a hold; limits are numbered from 1
+--   3 for a grant, 4 for a ban, 5 for a reset, ends, n, of, 0    of a grant, n is more by grantZero
 local limitWords, holdCell, grantCell, banCell, resetCell = 1, 2, 3, 4, 5
 local holdWidth, holdLife = 6000000, 66000000
 local hint = 1000000 -- the wait that is reported where only holds are in the way
@@ -25,10 +23,15 @@ local function limited(n)
   return max(-maxGrant, min(n, maxGrant))
 end
 
+-- newCell returns a cell, which is no hold unless it has limits.
+local function newCell(kind, ends, n, of, count, limits)
+  return {kind = kind, ends = ends, n = n, of = of, count = count or of, limits = limits or {}}
+end
+
 -- addCell adds a cell to a pair: to the cell that it belongs to, or as a further one.
 local function addCell(pair, cell)
-  local cells, kind = pair.cells or {}, cell.kind
-  pair.cells, pair.dirty = cells, true
+  local cells, kind = pair.cells, cell.kind
+  pair.dirty = true
   for i, same in ipairs(cells) do
     if same.kind == kind and same.of == cell.of and (same.ends == cell.ends or kind >= banCell) then
       if kind == holdCell then
@@ -70,9 +73,9 @@ local function sumCells(pair)
   end
 end
 
--- addHold holds cost from now on, for count requests with these limits.
-local function addHold(pair, now, cost, count, limits, of)
-  addCell(pair, {kind = holdCell, ends = now - now % holdWidth + holdLife, n = cost, count = count, limits = limits, of = of})
+-- addHold holds the cost of a request with these limits from now on.
+local function addHold(pair, now, cost, limits, of)
+  addCell(pair, newCell(holdCell, now - now % holdWidth + holdLife, cost, of, 1, limits))
   sumCells(pair)
 end
 
@@ -80,12 +83,12 @@ end
 -- instant is later than all holds of these limits, because the clock went back, releaseHold takes from the latest.
 local function releaseHold(pair, at, cost, of)
   local latest, ends = 0, at - at % holdWidth + holdLife
-  for _, cell in ipairs(pair.cells or {}) do
+  for _, cell in ipairs(pair.cells) do
     if cell.kind == holdCell and cell.of == of then
       latest = cell.ends
     end
   end
-  for i, cell in ipairs(pair.cells or {}) do
+  for i, cell in ipairs(pair.cells) do
     if cell.kind == holdCell and cell.of == of and cell.ends == min(ends, latest) then
       local released = min(cost, cell.n)
       cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
@@ -125,7 +128,7 @@ end
 -- addGrant grants n requests to the limits of a kind until an instant. If there are too many grants, the two of this kind that
 -- end first become one, which at no instant grants more.
 local function addGrant(pair, of, ends, n)
-  addCell(pair, {kind = grantCell, of = of, ends = ends, n = limited(n)})
+  addCell(pair, newCell(grantCell, ends, limited(n), of))
   sumCells(pair)
   if pair.grants <= maxGrants then
     return
@@ -161,17 +164,35 @@ local function grantedAt(l, at)
   return n, stays
 end
 
--- fallsTo returns how long after now a limit takes to have used no more than target plus what is granted then, or -1 for never.
--- untilUsed(l, now, n) says how long it takes until it has used no more than n.
-local function fallsTo(l, now, target, untilUsed)
+-- usedOf returns what an opened state has used: requests, or the level of a bucket, where siblings do not see what bans have added.
+local function usedOf(l)
+  return l.used or l.level - (l.isSibling and l.raised or 0)
+end
+
+-- untilSiblings returns how long after now the siblings of a limit take to have used no more than target.
+local function untilSiblings(l, now, target)
+  local longest = 0
+  for _, other in ipairs(l.siblings) do
+    longest = max(longest, other.untilUsed(other, now, target))
+  end
+  return longest
+end
+
+-- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, or -1
+-- for never.
+local function fallsTo(l, now, target)
   local from = now
   while true do
     local granted, stays = grantedAt(l, from)
-    local n = target + min(granted, l.most)
+    local n = target + min(granted, l.mostGranted)
     if n >= 0 then
-      local turn = max(from, now + untilUsed(l, now, n))
-      if turn < stays then
-        return turn - now
+      local wait = l.untilUsed(l, now, n)
+      if l.siblings then
+        wait = max(wait, untilSiblings(l, now, n))
+      end
+      wait = max(wait, from - now)
+      if now + wait < stays then
+        return wait
       end
     end
     if stays == math.huge then
@@ -181,32 +202,27 @@ local function fallsTo(l, now, target, untilUsed)
   end
 end
 
--- waitFor returns how long after now a limit that counts requests takes to admit what it is asked, or -1 for never.
-local function waitFor(l, now, untilUsed)
-  if l.room < 0 and (l.pair.grants == 0 or l.rate == 0) then
-    return -1
-  elseif l.pair.grants == 0 then
-    return untilUsed(l, now, l.room)
-  end
-  return fallsTo(l, now, l.room, untilUsed)
+-- waitFor returns how long after now a limit takes to admit what it is asked, or -1 for never.
+local function waitFor(l, now)
+  return l.rate == 0 and -1 or fallsTo(l, now, l.room)
 end
 
--- reportUsed returns what the rate and the grants of a limit leave of what is used, negative if more is used, and the waits until
--- there is one more and until nothing is used: none if nothing is used and something is left.
-local function reportUsed(l, now, untilUsed)
-  local rate, used = l.rate, l.used
-  if rate == 0 then -- nothing is admitted, whatever is granted
-    return 0, 0, 0
+-- report returns what a limit leaves, negative if more is used than there is, and the waits until there is one more and until
+-- nothing is used: none if nothing is used and something is left.
+local function report(l, now)
+  if l.rate == 0 then -- it has no state, or admits nothing, whatever is granted
+    return l.isStateless and l.full or 0, 0, 0
   end
-  local free = rate + min(grantedAt(l, now), l.most) - used
+  local used, period = max(usedOf(l), l.siblings and l.others or 0), l.period
+  local room = l.full - used
+  local free = max(l.least, (room - room % period) / period + min(grantedAt(l, now), l.mostGranted))
   if used == 0 and free > 0 then
     return free, 0, 0
   end
-  local reset, target = untilUsed(l, now, 0), rate - 1 - max(0, free)
-  if l.pair.grants == 0 then
-    return free, untilUsed(l, now, target), reset
+  local refill, reset = fallsTo(l, now, l.full - (max(0, free) + 1) * period), l.untilUsed(l, now, 0)
+  if l.siblings then
+    reset = max(reset, untilSiblings(l, now, 0))
   end
-  local refill = fallsTo(l, now, target, untilUsed)
   if free <= 0 then -- perhaps not before a grant that takes away has ended
     return free, refill, max(reset, refill)
   end
@@ -215,6 +231,6 @@ end
 
 -- tellFree replies what report returns: it is the function tell of algorithms without a shorter one.
 local function tellFree(l, out, n, now)
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, l.report(l, now)
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, report(l, now)
   return n + 4
 end

@@ -2,9 +2,10 @@
 --
 -- A member is a request. Its score is the instant, and its name is the instant and a number that counts on within it, because the
 -- requests of a batch share an instant. The words in the pair: kind, and the instant until which the set is certain to be kept.
-local log = {size = 2}
+local log = {}
 local maxMembers = 10000
 local many = 500 -- arguments of one command
+local twoWords = formats[2]
 
 local function text(n)
   return format('%d', n)
@@ -49,19 +50,8 @@ local function keep(l, now, fresh)
   return 0
 end
 
--- moveLater counts members of after now, of before the clock went back, as made now.
-local function moveLater(l, now)
-  local after = '(' .. text(now)
-  local n = countOf(l, after, '+inf')
-  call('ZREMRANGEBYSCORE', l.key, after, '+inf')
-  l.newest = now
-  add(l, now, n)
-  keep(l, now, true) -- the set may have been empty in between
-  store(l)
-end
-
 -- untilUsed returns how long after now an opened log takes to count no more than n.
-local function untilUsed(l, now, n)
+function log.untilUsed(l, now, n)
   if l.used <= n then
     return 0
   elseif n == 0 then
@@ -71,44 +61,56 @@ local function untilUsed(l, now, n)
   return call('ZRANGE', l.key, place, place, 'WITHSCORES')[2] + l.micros - now
 end
 
+-- find sets what is known of the set of a log without counting. It reports false if a member or the type makes no sense.
+local function find(l, now)
+  local last = tryCall('ZRANGE', l.key, '-1', '-1', 'WITHSCORES')
+  if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
+    error(last.err, 0)
+  end
+  local newest = tonumber(last[2])
+  l.newest, l.used = newest or 0, 0
+  return not last.err and not (newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':'))
+end
+
 -- open finds what the log counts at now, and returns how long after now it admits what it is asked.
 function log.open(l, words, place, now)
   local kind
-  kind, l.kept = unpackWords(formats[2], words, place)
+  kind, l.kept = unpackWords(twoWords, words, place)
   if kind ~= l.kind then
     return nil
   elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
     l.kept = 0
   end
-  local last, since = tryCall('ZRANGE', l.key, '-1', '-1', 'WITHSCORES'), now - l.micros
-  local newest = tonumber(last[2])
-  l.newest, l.used = newest or 0, 0
-  if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
-    error(last.err, 0)
+  if not find(l, now) or l.newest > now then
+    return nil
   end
-  local isForeign = newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':')
-  if last.err or isForeign or l.newest > now then
-    if not l.state then
-      return nil
-    elseif last.err or isForeign then
-      call('DEL', l.key)
-      return repair(l, l.state, now)
-    end
-    moveLater(l, now)
-  end
+  local since = now - l.micros
   if l.newest > since then
     l.used = countOf(l, '(' .. text(since), '+inf')
     if l.used > maxMembers then
-      if l.state then
-        call('DEL', l.key)
-      end
-      return l.state and repair(l, l.state, now)
+      return nil
     end
   end
   if l.used <= l.room and l.pair.grants == 0 then
     return 0
   end
-  return waitFor(l, now, untilUsed)
+  return waitFor(l, now)
+end
+
+-- mend counts members of after now, of before the clock went back, as charged now. A set that makes no sense goes.
+function log.mend(l, s, now)
+  if not find(l, now) or l.newest <= now then
+    call('DEL', l.key)
+    return nil
+  end
+  local after = '(' .. text(now)
+  local n = countOf(l, after, '+inf')
+  call('ZREMRANGEBYSCORE', l.key, after, '+inf')
+  l.newest = now
+  add(l, now, n)
+  keep(l, now, true) -- the set may have been empty in between
+  s.text, l.pair.dirty = log.put(l), true
+  return s.text
 end
 
 -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
@@ -121,8 +123,8 @@ function log.charge(l, now, cost)
   return keep(l, now, fresh)
 end
 
-function log.put(l, words, n)
-  words[n + 2] = l.kept
+function log.put(l)
+  return pack(twoWords, l.kind, l.kept)
 end
 
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
@@ -133,11 +135,6 @@ function log.refund(l, now, at, _, cost)
     call('DEL', l.key)
     repair(l, l.state, now)
   end
-  return false
-end
-
-function log.report(l, now)
-  return reportUsed(l, now, untilUsed)
 end
 
 function log.ends(text)
@@ -148,8 +145,17 @@ function log.grantEnds(l, now)
   return now + l.micros
 end
 
+-- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
+function log.endsAfter(l, at)
+  return at + l.micros
+end
+
+function log.sizeOf(tag)
+  return tag % 4 == 0 and 2
+end
+
 function log.compile(l)
-  l.sibling, l.most = 0, max(0, maxMembers - l.rate)
+  l.mostGranted = max(0, maxMembers - l.rate)
 end
 
 algorithms[12] = log

@@ -17,11 +17,11 @@ local out = {} -- the numbers that are replied
 local function tidy(plan)
   plan.isUntidy = false
   for _, pair in ipairs(plan.pairs) do
-    pair.states, pair.cells, pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt, pair.dirty = nil, nil, 0, 0, 0, 0, 0, false
+    forget(pair)
   end
   for _, op in ipairs(plan.ops) do
     for _, l in ipairs(op.limits) do
-      l.state, l.siblings, l.isChanged = nil, nil, false
+      l.siblings = nil
     end
   end
 end
@@ -33,48 +33,43 @@ end
 
 -- openBeside opens a limit, and returns its wait in view of what the pair holds and its ban, and whether only holds are in the way.
 local function openBeside(l, now)
-  local wait = l.isStateless and l.open(l) or not l.isStateless and openState(l, now)
-  if not wait or wait < 0 then
+  local wait
+  if l.isStateless then
+    wait = l.room < 0 and -1 or 0
+  else
+    wait = openState(l, now)
+  end
+  if wait < 0 then
     return wait, false
   end
   local held = heldOf(l)
-  local isHeld = wait == 0 and held > 0 and l.report(l, now) < l.asked + held
+  local isHeld = wait == 0 and held > 0 and report(l, now) < l.asked + held
   return max(isHeld and hint or wait, l.pair.bannedUntil - now), isHeld
 end
 
--- bookTurn returns the wait of a limit that does not admit a request now, if the request may wait for its turn: that is negative if
--- the turn comes soon enough, and else the time after which the same request would wait. No request waits for what others hold,
--- since nobody knows when they end: bookTurn also returns whether that is in the way.
+-- bookTurn returns the wait of an opened limit that does not admit a request now, if the request may wait for its turn: that is
+-- negative if the turn comes soon enough, and else the time after which the same request would wait. No request waits for what others
+-- hold, since nobody knows when they end: bookTurn also returns whether that is in the way.
 local function bookTurn(l, wait, now, isHeld)
   if heldOf(l) > 0 then
     return wait, true
   elseif wait > l.op.maxWait then
     return wait - l.op.maxWait, isHeld
   end
+  l.behind = l.siblings and untilSiblings(l, now, l.room) or 0
   return l.algorithm.canBook(l, now) and -1 - wait or wait, isHeld
 end
 
--- decide sets the waits of limits. It reports whether all are admitted, or nil if a state has to be mended first, and whether holds
--- are in the way.
+-- decide sets the waits of limits, and reports whether all are admitted, and whether holds are in the way.
 local function decide(limits, now)
   local admitted, isHeld = true, false
-  for i = 1, #limits do
-    local l, wait, byHolds = limits[i], nil, false
-    local pair = l.pair
-    if pair.cells then
-      wait, byHolds = openBeside(l, now)
-    else
-      wait = l.open(l, pair.value, l.place, now)
+  for _, l in ipairs(limits) do
+    local wait, byHolds = openBeside(l, now)
+    if wait > 0 and l.op.maxWait > 0 then
+      wait, byHolds = bookTurn(l, wait, now, byHolds)
     end
-    if wait ~= 0 then
-      if not wait then
-        return nil
-      elseif wait > 0 and l.op.maxWait > 0 then
-        wait, byHolds = bookTurn(l, wait, now, byHolds)
-      end
-      if wait >= -1 then
-        admitted, isHeld = false, isHeld or byHolds
-      end
+    if wait > 0 or wait == -1 then
+      admitted, isHeld = false, isHeld or byHolds
     end
     l.wait = wait
   end
@@ -112,13 +107,11 @@ local function chargeEach(plan, limits, now)
       -- not charged
     elseif op.does == hold then
       if op.limits[1] == l then
-        addHold(op.pair, now, op.cost, 1, limitsOfHold(op, now), op.of)
+        addHold(op.pair, now, op.cost, limitsOfHold(op, now), op.of)
       end
     elseif l.rate > 0 then
       if plan.shared then -- another limit may have changed the state
-        local behind = l.behind
         openState(l, now)
-        l.behind = behind
       end
       chargeState(l, now, op.cost, l.wait < 0 and l.book or l.charge)
     end
@@ -128,9 +121,7 @@ end
 -- chargeAll charges cost to all limits of an op, whether it fits or not.
 local function chargeAll(op, cost, now)
   for _, l in ipairs(cost > 0 and op.charged or {}) do
-    if op.pair.states then -- another op may have changed the state
-      openState(l, now)
-    end
+    openState(l, now) -- another op may have changed the state
     chargeState(l, now, cost, l.charge)
   end
 end
@@ -156,12 +147,8 @@ local function adjustFrom(op, at, now)
     chargeAll(op, more, now)
   elseif more < 0 and at >= pair.resetAt and not (turn and pair.bannedUntil > max(turn, now)) then -- others may wait for its end
     for _, l in ipairs(op.charged) do
-      if pair.states then
-        openState(l, now)
-      end
-      if l.refund(l, now, at, turn, -more) then
-        store(l)
-      end
+      openState(l, now)
+      l.algorithm.refund(l, now, at, turn, -more)
     end
   end
   return 0
@@ -189,12 +176,12 @@ settle[renew] = function(op, now)
   if not released then
     return 0
   end
-  addHold(op.pair, now, released, 1, limitsOfHold(op, now), op.of)
+  addHold(op.pair, now, released, limitsOfHold(op, now), op.of)
   return now
 end
 
 settle[ban] = function(op, now)
-  addCell(op.pair, {kind = banCell, ends = min(now + op.final, maxExact), n = 0})
+  addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
   sumCells(op.pair)
   return 0
 end
@@ -238,7 +225,7 @@ settle[reset] = function(op, now)
   end
   pair.dirty, pair.states, pair.cells = true, {}, cells
   if ends > now then
-    addCell(pair, {kind = resetCell, ends = min(ends, maxExact), n = now + 1})
+    addCell(pair, newCell(resetCell, min(ends, maxExact), now + 1, 0))
   end
   sumCells(pair)
   return 0
@@ -248,7 +235,7 @@ end
 settle[lend] = function(op, now)
   local ahead = op.pair.bannedUntil > now and 0 or op.cost
   for _, l in ipairs(op.limits) do
-    local free = not l.isStateless and openState(l, now) and l.report(l, now) or 0
+    local free = not l.isStateless and openState(l, now) and report(l, now) or 0
     ahead = min(ahead, floorDiv(max(0, free - heldOf(l)), 2))
   end
   chargeAll(op, ahead, now)
@@ -265,17 +252,13 @@ local function hasRoom(op, now)
   return true
 end
 
--- openSettled opens all limits that ops settle, which mends what the clock has left behind. It reports false if one has to be mended,
--- but its pair was not taken apart.
+-- openSettled opens all limits that ops settle, which mends what the clock has left behind.
 local function openSettled(plan, now)
   for _, op in ipairs(plan.settled) do
     for _, l in ipairs(op.charged) do
-      if not openState(l, now) then
-        return false
-      end
+      openState(l, now)
     end
   end
-  return true
 end
 
 -- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants.
@@ -294,45 +277,31 @@ end
 -- reportEach writes the reply about limits, with a fifth number for each, behind the first n numbers of out.
 local function reportEach(plan, now, n)
   for i, l in ipairs(plan.decided) do
-    if not l.isStateless and l.siblings and (plan.shared or #l.siblings > 0) then -- a charge may have changed the state
+    if not l.isStateless and (plan.shared or #l.siblings > 0) then -- a charge may have changed the state
       openState(l, now)
     end
-    local pair, free, refill, reset = l.pair, l.report(l, now)
+    local pair, free, refill, reset = l.pair, report(l, now)
     local ban, held = max(0, pair.bannedUntil - now), heldOf(l)
     local least = max(ban, held > 0 and hint or 0)
     if free >= 0 then
       free = ban > 0 and 0 or max(0, free - held)
     end
-    local granted = l.rate > 0 and l.most and min(grantedAt(l, now), l.most) or 0
+    local granted = l.rate > 0 and min(grantedAt(l, now), l.mostGranted) or 0
     local at = n + 5 * (i - 1)
     out[at + 1], out[at + 2], out[at + 3], out[at + 4], out[at + 5] = l.wait, free, max(refill, least), max(reset, least), granted + grantZero
   end
   return n + 5 * #plan.decided
 end
 
--- takeAllApart takes the pairs of a request apart.
-local function takeAllApart(plan, now)
-  for _, pair in ipairs(plan.pairs) do
-    takeApart(pair, pair.stored, now)
-  end
-end
-
 -- doEach does a request of any kind, and writes the reply behind the first n numbers of out.
-local function doEach(plan, now, n, isStraight)
-  local admitted, isHeld
+local function doEach(plan, now, n)
   plan.isUntidy = true
-  if isStraight and plan.hasSettled then
-    isStraight = openSettled(plan, now)
-  elseif isStraight then
-    admitted, isHeld = decide(plan.live, now)
-    isStraight = admitted ~= nil
+  for _, pair in ipairs(plan.pairs) do
+    takeApart(pair, pair.value, now)
   end
-  if not isStraight then
-    takeAllApart(plan, now)
-    openSettled(plan, now)
-  end
+  openSettled(plan, now)
   local at = n + 1
-  local isDone = settleAll(plan, now, at)
+  local isDone, admitted, isHeld = settleAll(plan, now, at)
   if plan.hasDry then -- in the order of the ops
     for _, l in ipairs(plan.decided) do
       if not l.isStateless then
@@ -342,9 +311,7 @@ local function doEach(plan, now, n, isStraight)
   end
   if isDone then
     n = at + #plan.settled
-    if admitted == nil then
-      admitted, isHeld = decide(plan.live, now)
-    end
+    admitted, isHeld = decide(plan.live, now)
     if admitted and plan.charges then
       chargeEach(plan, plan.live, now)
     end
@@ -366,7 +333,7 @@ end
 -- doOps does a request whose keys follow keyList[first], and writes the reply behind the first n numbers of out. Most pairs have just
 -- the states of the plan and no cells, and most requests only take: then the limits open, charge and put the states where they are.
 local function doOps(plan, keyList, first, now, n)
-  local pairs, isStraight, isPlain, admitted = plan.pairs, plan.isStraight, plan.isPlain, true
+  local pairs, isPlain, admitted = plan.pairs, plan.isPlain, true
   if plan.isUntidy then
     tidy(plan)
   end
@@ -378,55 +345,54 @@ local function doOps(plan, keyList, first, now, n)
   for k = 1, #pairs do
     local pair, key = pairs[k], keyList[first + k]
     local value, head = tryCall('HGET', key, 's'), 0
-    pair.key, pair.stored = key, value
+    pair.key, pair.value = key, value
     if not value then
       value = pair.blank
     elseif #value == pair.bytes then
       head = unpackWords(oneWord, value)
       if head > maxKept then
-        isStraight = false
+        isPlain = false
       end
     else
-      isPlain, plan.isUntidy = false, true
-      if isStraight then
-        isStraight, head = readTail(pair, value, now)
-      end
+      isPlain = false
     end
-    pair.value, pair.head = value, head
-    if isPlain and isStraight then
+    pair.head = head
+    if isPlain then
       for i = 1, #pair do
         local l = pair[i]
         local wait = l.open(l, value, l.place, now)
-        l.wait = wait
         if wait ~= 0 then
-          admitted = false
+          if not wait then
+            isPlain = false
+            break
+          elseif wait > 0 and l.op.maxWait > 0 then
+            wait = bookTurn(l, wait, now)
+          end
+          if wait >= -1 then
+            admitted = false
+          end
         end
+        l.wait = wait
       end
     end
   end
-  if not isStraight or not isPlain then
-    return doEach(plan, now, n, isStraight)
-  end
-  if not admitted then
-    admitted = decide(plan.live, now)
-    if admitted == nil then
-      return doEach(plan, now, n, false)
-    end
+  if not isPlain then
+    return doEach(plan, now, n)
   end
   if admitted and plan.charges then
     for k = 1, #pairs do
       local pair = pairs[k]
-      local words, last = pair.words, 0
+      local last, text = 0, nil
       for i = 1, #pair do
         local l = pair[i]
         local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.op.cost)
         if ends > last then
           last = ends
         end
-        l.put(l, words, l.before)
+        text = text and text .. l.put(l) or l.put(l)
       end
       if last > 0 then -- otherwise, only logs were charged, and are kept for long enough
-        save(pair, last, now)
+        save(pair, last, now, text)
       end
     end
   end

@@ -18,10 +18,10 @@
 --
 -- Buckets or sliding windows of one kind are siblings. They differ in their second words, which are their sibling numbers.
 --
--- A plan has a table for each pair of its requests, and each request overwrites its fields. Most pairs have just the states of the
--- plan, in its order: then its limits read them from the value of the pair. Any other pair is taken apart: then it has a list of
--- states, and each limit of the plan has its state and siblings. A state is a table with its kind, sibling number, algorithm and
--- words, as text.
+-- A plan has a table for each pair of its requests. Most pairs have just the states of the plan, in its order, and no cells: then the
+-- limits read and write them where they are. Any other pair is taken apart: then it has a list of states and a list of cells, and each
+-- limit of the plan has its state. A state is a table with its kind, sibling number, algorithm and words, as text. Each sibling of a
+-- limit has a limit of its own, which is opened like any other.
 --
 -- A change of what is stored changes the version in key.go.
 local maxKept = 4 * maxExact -- that a first word can say
@@ -29,9 +29,8 @@ local slack = 10000 -- milliseconds that a key is kept for longer, so that few r
 local maxSiblings, maxStates = 8, 100 -- of a kind, and of a pair
 local algorithms = {} -- by kind % 24, less the code
 local repaired = 0 -- states that made no sense
-local scratch = {}
+local repair -- below
 local firstCalendar = 3 * 140737488355328 * 24 -- 3 · 2^47: the least kind of a calendar
-local maxSubBuckets = 60
 
 -- removeFrom removes an element of a list, if it is there.
 local function removeFrom(list, element)
@@ -51,72 +50,75 @@ local function identityOf(limits)
   return table.concat(all)
 end
 
--- sizeOf returns how many words a state has.
-local function sizeOf(kind, sibling)
-  if kind % 24 == 8 then
-    return ceilDiv(floorDiv(kind, 24), sibling) + 4
-  end
-  return algorithms[kind % 24].size
+-- forget forgets what a request has found in a pair.
+local function forget(pair)
+  pair.states, pair.cells, pair.hasNew, pair.dirty = nil, nil, false, false
+  pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt = 0, 0, 0, 0, 0
 end
 
--- newLimit returns a limit that has states: see plan.lua. Limits with the same identity are charged alike.
+-- newLimit returns a limit that has states, or nil if there can be none: see plan.lua. Limits with the same identity are charged alike.
 local function newLimit(kind, rate, capacity, unit, ban, starts)
   local algorithm = algorithms[kind % 24]
   local l = {
     kind = kind, tag = kind, micros = floorDiv(kind, 24), rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     identity = pack(formats[5], kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = 0,
-    open = algorithm.open, charge = algorithm.charge, book = algorithm.book, put = algorithm.put, refund = algorithm.refund, report = algorithm.report,
+    full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
+    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, put = algorithm.put,
     tell = algorithm.tell or tellFree,
   }
   algorithm.compile(l)
-  l.size = sizeOf(kind, l.sibling)
+  l.size = algorithm.sizeOf(l.tag, l.sibling)
+  if not l.size or l.full > maxExact then
+    return nil
+  end
   l.form, l.blank = formats[l.size], pack(formats[2], l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
   return l
 end
 
--- openState opens a limit, and returns its wait. A state that is not stored is new.
-local function openState(l, now)
-  local pair = l.pair
-  if not pair.states then
-    return l.open(l, pair.value, l.place, now)
+-- openOne opens a limit in its state, and reports false if that makes no sense.
+local function openOne(l, now)
+  local text, at = l.state.text, now
+  if l.open(l, text, 1, now) then
+    return true
   end
-  l.state, l.siblings = nil, {}
-  for _, s in ipairs(pair.states) do
+  text, at = l.algorithm.mend(l, l.state, now)
+  return text and l.open(l, text, 1, at or now)
+end
+
+-- openState opens a limit and its siblings, and returns its wait. A state that is not stored is new.
+local function openState(l, now)
+  local siblings, own = {}, nil
+  for _, s in ipairs(l.pair.states) do
     if s.kind == l.kind and s.sibling == l.sibling then
-      l.state = s
+      own = s
     elseif s.kind == l.kind then
-      table.insert(l.siblings, s)
+      local other = l.algorithm.siblingOf(l, s.sibling)
+      other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
+      siblings[#siblings + 1] = other
     end
   end
-  l.state = l.state or {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm, text = l.blank, isNew = true}
-  return l.open(l, l.state.text, 1, now)
-end
-
--- stored returns a value with the state of a limit as it is stored, and its place.
-local function stored(l)
-  if l.pair.states then
-    return l.state.text, 1
+  l.state = own or {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm, text = l.blank, isNew = true}
+  l.siblings, l.others = nil, 0
+  if not openOne(l, now) then
+    return repair(l, l.state, now)
   end
-  return l.pair.value, l.place
-end
-
--- textOfState returns the words of the opened state of a limit.
-local function textOfState(l)
-  scratch[1], scratch[2] = l.tag, l.sibling
-  l.put(l, scratch, 0)
-  return pack(l.form, unpack(scratch, 1, l.size))
+  l.siblings = siblings
+  for _, other in ipairs(siblings) do
+    if not openOne(other, now) then
+      return repair(l, other.state, now)
+    end
+    l.others = max(l.others, usedOf(other))
+  end
+  return waitFor(l, now)
 end
 
 -- store stores the opened state of a limit.
 local function store(l)
   local s, pair = l.state, l.pair
-  l.isChanged, pair.dirty = true, true
-  if pair.states then
-    s.text = textOfState(l)
-    if s.isNew then
-      s.isNew, pair.hasNew = nil, true
-      table.insert(pair.states, s)
-    end
+  s.text, pair.dirty = l.put(l), true
+  if s.isNew then
+    s.isNew, pair.hasNew = nil, true
+    table.insert(pair.states, s)
   end
 end
 
@@ -145,7 +147,7 @@ end
 
 -- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book.
 local function chargeState(l, now, cost, charge)
-  if l.siblings and #l.siblings > 0 then
+  if #l.siblings > 0 then
     makeRoom(l, now)
   end
   charge(l, now, cost)
@@ -154,7 +156,7 @@ end
 
 -- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither admits anew nor denies for
 -- ever. It returns the wait of l.
-local function repair(l, broken, now)
+function repair(l, broken, now)
   repaired = repaired + 1
   if broken then
     removeFrom(l.pair.states, broken)
@@ -169,6 +171,7 @@ end
 
 -- resetBroken replaces a pair that makes no sense: all its limits are just used up.
 local function resetBroken(pair, now)
+  forget(pair)
   pair.states, pair.cells, pair.head, pair.dirty = {}, {}, 0, true
   for _, l in ipairs(pair) do
     l.pair = pair
@@ -181,27 +184,23 @@ end
 -- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense.
 local function readStates(pair, value)
   local at = word + 1
-  while at <= #value do
-    local kind, sibling = unpackWords(formats[1], value, at), 0
-    if kind < 24 then
+  while at < #value do
+    if at + 2 * word - 1 > #value then
+      return nil
+    end
+    local tag, sibling = unpackWords(formats[2], value, at)
+    if tag < 24 then
       return at
     end
-    local code = kind % 4
-    local algorithm, isBucket, isRing = algorithms[kind % 24 - code], kind % 24 < 4, kind % 24 == 8
-    if not algorithm or kind > 24 * maxExact or code > (isBucket and 2 or 0) or #value < at + 2 * word - 1 or #pair.states == maxStates then
-      return nil
-    elseif isBucket or isRing then
-      sibling = unpackWords(formats[1], value, at + word)
-      if sibling == 0 or sibling > maxExact or isRing and ceilDiv(floorDiv(kind, 24), sibling) > maxSubBuckets then
-        return nil
-      end
-    end
-    local size = word * sizeOf(kind - code, sibling)
-    if at + size - 1 > #value then
+    local kind = tag - tag % 4
+    local algorithm = algorithms[kind % 24]
+    local size = algorithm and tag <= 24 * maxExact and algorithm.sizeOf(tag, sibling)
+    local last = size and at + size * word - 1
+    if not size or last > #value or #pair.states == maxStates then
       return nil
     end
-    table.insert(pair.states, {kind = kind - code, sibling = sibling, algorithm = algorithm, text = sub(value, at, at + size - 1)})
-    at = at + size
+    table.insert(pair.states, {kind = kind, sibling = algorithm.siblingOf and sibling or 0, algorithm = algorithm, text = sub(value, at, last)})
+    at = last + 1
   end
   return at
 end
@@ -209,59 +208,46 @@ end
 -- limitsOfHolds has the limits that holds name, by their words.
 local limitsOfHolds = newCache(function(text)
   local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text)
-  local isBucket = kind % 24 == 0
   if not algorithms[kind % 24] or kind < 24 or rate == 0 or capacity == 0 or max(kind / 24, rate, capacity, unit, ban, start, ends) > maxExact then
-    return nil
-  elseif isBucket and unit ~= 1 and unit ~= 1000 and unit ~= 1000000 or kind % 24 == 8 and (unit == 0 or ceilDiv(floorDiv(kind, 24), unit) > maxSubBuckets) then
-    return nil
-  elseif isBucket and capacity * ceilDiv(floorDiv(kind, 24), unit) > maxExact then
     return nil
   end
   local l = newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
-  l.text, l.ended = text, true
+  if l then
+    l.text, l.ended = text, true
+  end
   return l
 end, 1000)
 
--- readCells reads the cells of a pair from a place in its value, and reports false if they make no sense.
+-- readCells reads the cells of a pair from a place in its value. It raises an error if they make no sense, as unpackWords does at the
+-- end of the value.
 local function readCells(pair, value, at)
   local limits, last = {}, 0
   local function read(n)
     local from = at
     at = at + n * word
-    if at - 1 > #value then
-      error('cut off', 0)
-    end
     return unpackWords(formats[n], value, from)
   end
   while at <= #value do
     local kind = read(1)
-    local cell = {kind = kind}
     if kind == limitWords then
-      local l = limitsOfHolds[sub(value, at, at + 7 * word - 1)]
+      local text = sub(value, at, at + 7 * word - 1)
       read(7)
-      limits[#limits + 1] = l or error('no limit', 0)
+      limits[#limits + 1] = limitsOfHolds[text] or error('no limit', 0)
     else
-      cell.ends = read(1)
-      if kind == holdCell then
-        local n
-        cell.n, cell.count, n = read(3)
-        cell.limits = {}
-        for i = 1, n do
-          cell.limits[i] = limits[read(1)] or error('no limit', 0)
-        end
-        cell.of = identityOf(cell.limits)
-      elseif kind == grantCell then
-        cell.n, cell.of = read(2)
-        cell.n = cell.n - grantZero
-      elseif kind == resetCell then
-        cell.n = read(1)
-      else
-        cell.n = 0
-      end
-      if kind > resetCell or kind < holdCell or cell.ends > maxExact or cell.n > maxExact or cell.ends < last or kind == holdCell and cell.count == 0 then
+      local ends, n, count, named = read(4)
+      local cell = {kind = kind, ends = ends, n = n, count = count, of = count, limits = {}}
+      if kind < holdCell or kind > resetCell or max(ends, n) > maxExact or ends < last or kind == holdCell and count == 0 then
         error('no cell', 0)
       end
-      last = cell.ends
+      for i = 1, named do
+        cell.limits[i] = limits[read(1)] or error('no limit', 0)
+      end
+      if kind == holdCell then
+        cell.of = identityOf(cell.limits)
+      elseif kind == grantCell then
+        cell.n = n - grantZero
+      end
+      last = ends
       table.insert(pair.cells, cell)
     end
   end
@@ -296,7 +282,8 @@ end
 
 -- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it.
 local function takeApart(pair, value, now)
-  pair.states, pair.cells, pair.head, pair.grants, pair.bannedUntil, pair.hasNew, pair.dirty = {}, {}, 0, 0, 0, false, false
+  forget(pair)
+  pair.states, pair.cells, pair.head = {}, {}, 0
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
     error(value.err, 0)
   elseif type(value) == 'table' then
@@ -305,7 +292,7 @@ local function takeApart(pair, value, now)
   elseif value then
     local at
     if #value >= word and #value % word == 0 then
-      pair.head = unpackWords(formats[1], value)
+      pair.head = unpackWords(oneWord, value)
       at = pair.head <= maxKept and readStates(pair, value)
     end
     if not at or not pcall(readCells, pair, value, at) then
@@ -318,61 +305,27 @@ local function takeApart(pair, value, now)
   end
 end
 
--- readTail reads the cells behind the states of a plan in the value of a pair, and reports whether it can be done so: neither are
--- there other states, nor has the time changed what the cells say. It also returns the first word.
-local function readTail(pair, value, now)
-  if type(value) == 'table' or #value < pair.bytes + 2 * word or #value % word > 0 then
-    return false
-  end
-  local head, kind = unpackWords(formats[1], value), unpackWords(formats[1], value, pair.bytes + 1)
-  pair.cells = {}
-  if kind >= 24 or head > maxKept or not pcall(readCells, pair, value, pair.bytes + 1) then
-    return false
-  end
-  for _, cell in ipairs(pair.cells) do
-    if cell.ends > latestOf(cell, now) or cell.ends <= now and cell.kind ~= banCell then
-      return false
-    end
-  end
-  sumCells(pair)
-  return true, head
-end
-
 -- lastOfHolds returns an instant from which what the holds of a pair will be charged no longer matters.
 local function lastOfHolds(pair, states)
   local last = 0
   for _, cell in ipairs(pair.cells) do
-    for _, l in ipairs(cell.limits or {}) do
-      local ends, used = cell.ends + l.micros, 0
-      if l.starts then
-        ends = l.starts[2]
-      elseif l.kind % 24 == 8 then
-        ends = ends + l.width
-      elseif l.kind % 24 == 0 then
-        for _, s in ipairs(states) do
-          if s.kind == l.kind then
-            used = max(used, (s.algorithm.ends(s.text) - cell.ends) * s.sibling / l.micros)
-          end
-        end
-        ends = cell.ends + (used + pair.heldCost) / l.rate * ceilDiv(l.micros, l.unit) * l.unit + l.ban
-      end
-      last = max(last, ends)
+    for _, l in ipairs(cell.limits) do
+      last = max(last, l.algorithm.endsAfter(l, cell.ends, pair.heldCost, states))
     end
     last = max(last, cell.ends)
   end
   return last
 end
 
--- save stores the value of a pair that matters until last: what pair.words have or, if there is a text, that behind its first word. If
--- its key has to be kept for longer, but the server denies that, the pair does not say so: a later request tries again.
+-- save stores the value of a pair that matters until last: rest is all behind its first word. If its key has to be
+-- kept for longer, but the server denies that, the pair does not say so: a later request tries again.
 local function save(pair, last, now, rest)
-  local head, prolong, words = pair.head, nil, pair.words
+  local head, prolong = pair.head, nil
   if last > head or now > head then
     prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
     head = 1000 * prolong
   end
-  words[1] = head
-  local value = rest and pack(oneWord, head) .. rest or pack(pair.form, unpack(words, 1, pair.size))
+  local value = pack(oneWord, head) .. rest
   call('HSET', pair.key, 's', value)
   if prolong then
     local reply = tryCall('PEXPIRE', pair.key, format('%d', prolong - floorDiv(now, 1000)))
@@ -386,24 +339,17 @@ end
 -- textOfCells returns the words of cells.
 local function textOfCells(cells)
   local places, count, texts, limits = {}, 0, {}, {}
-  for _, cell in ipairs(cells) do
-    local words, n = {cell.kind, cell.ends}, 2
-    if cell.kind == holdCell then
-      words[3], words[4], words[5], n = cell.n, cell.count, #cell.limits, 5
-      for _, l in ipairs(cell.limits) do
-        if not places[l.text] then
-          count = count + 1
-          places[l.text], limits[count] = count, pack(formats[1], limitWords) .. l.text
-        end
-        n = n + 1
-        words[n] = places[l.text]
+  for k, cell in ipairs(cells) do
+    local n = cell.kind == grantCell and cell.n + grantZero or cell.n
+    local words = {cell.kind, cell.ends, n, cell.count, #cell.limits}
+    for i, l in ipairs(cell.limits) do
+      if not places[l.text] then
+        count = count + 1
+        places[l.text], limits[count] = count, pack(oneWord, limitWords) .. l.text
       end
-    elseif cell.kind == grantCell then
-      words[3], words[4], n = cell.n + grantZero, cell.of, 4
-    elseif cell.kind == resetCell then
-      words[3], n = cell.n, 3
+      words[5 + i] = places[l.text]
     end
-    texts[#texts + 1] = textOf(words, n)
+    texts[k] = textOf(words, #words)
   end
   return table.concat(limits) .. table.concat(texts)
 end
@@ -411,26 +357,23 @@ end
 -- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
 -- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
 local function inOrder(pair, now)
-  local first, rest, isFirst = {}, {}, {}
-  for _, l in ipairs(pair) do
-    for _, s in ipairs(pair.states) do
+  local kept = {}
+  for _, s in ipairs(pair.states) do
+    s.ends, s.place = s.algorithm.ends(s.text), #pair + 1
+    for i, l in ipairs(pair) do
       if s.kind == l.kind and s.sibling == l.sibling then
-        table.insert(first, s)
-        isFirst[s] = true
+        s.place = i
       end
     end
-  end
-  for _, s in ipairs(pair.states) do
-    s.ends = s.algorithm.ends(s.text)
-    if not isFirst[s] and (not pair.hasNew or pair.kinds[-s.kind] or s.ends >= now) then
-      table.insert(rest, s)
+    if s.ends >= now or pair.kinds[-s.kind] or not pair.hasNew then
+      table.insert(kept, s)
     end
   end
-  table.sort(rest, function(a, b) return a.ends > b.ends end)
-  for i = 1, min(#rest, maxStates - #first) do
-    table.insert(first, rest[i])
+  table.sort(kept, function(a, b) return a.place < b.place or a.place == b.place and a.ends > b.ends end)
+  for i = #kept, maxStates + 1, -1 do
+    kept[i] = nil
   end
-  return first
+  return kept
 end
 
 -- saveChanged stores a pair if it has changed.
@@ -438,20 +381,11 @@ local function saveChanged(pair, now)
   if not pair.dirty then
     return
   end
-  local states, texts = pair, {}
-  pair.cells = pair.cells or {}
-  if pair.states then
-    states = inOrder(pair, now)
-  else
-    for _, l in ipairs(pair) do
-      l.text = l.isChanged and textOfState(l) or sub(pair.value, l.place, l.place + word * l.size - 1)
-    end
-  end
+  local states, texts = inOrder(pair, now), {}
   local last = lastOfHolds(pair, states)
   for i, s in ipairs(states) do
-    texts[i], last = s.text, max(last, s.algorithm.ends(s.text))
+    texts[i], last = s.text, max(last, s.ends)
   end
-  pair.dirty = false
   if last == 0 then
     call('DEL', pair.key)
   else

@@ -28,13 +28,11 @@
 local take, peek, hold, adjust, release, renew, ban, grant, reset, lend = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local minute, day = 60000000, 86400000000
 
--- newInFlight returns a limit without states: one of requests in flight, which counts what its pair holds, or one that admits none.
-local function newInFlight(kind, rate, capacity)
+-- newStateless returns a limit without states: one of requests in flight, which counts what its pair holds, or one that admits none.
+local function newStateless(kind, rate, capacity)
   return {
-    kind = kind, rate = 0, capacity = capacity, isStateless = true, asked = 0, room = 0,
-    open = function(l) return rate == 0 and -1 or l.asked > capacity and -1 or 0 end,
-    charge = function() return 0 end,
-    report = function() return rate > 0 and capacity or 0, 0, 0 end,
+    kind = kind, rate = 0, capacity = capacity, full = rate > 0 and capacity or 0, period = 1, isStateless = true,
+    algorithm = algorithms[kind % 24],
   }
 end
 
@@ -55,15 +53,13 @@ end
 
 -- finishPair computes where the states of a plan are in the value of a pair that has just these.
 local function finishPair(pair)
-  local n, words, texts = 1, {0}, {pack(oneWord, 0)}
+  local texts = {pack(oneWord, 0)}
+  pair.bytes = word
   for i, l in ipairs(pair) do
-    l.before, l.place, texts[i + 1] = n, word * n + 1, l.blank
-    for k = 1, l.size do
-      words[n + k] = k == 1 and l.tag or l.sibling -- put replaces what differs
-    end
-    n = n + l.size
+    l.place, pair.bytes, texts[i + 1] = pair.bytes + 1, pair.bytes + word * l.size, l.blank
   end
-  pair.size, pair.bytes, pair.form, pair.words, pair.blank = n, word * n, formats[n], words, table.concat(texts)
+  pair.blank = table.concat(texts)
+  forget(pair)
 end
 
 -- besides returns the ops whose cost a limit is asked together with its own: those of the same pair and kind. Peeks are asked alone,
@@ -80,11 +76,11 @@ local function besides(plan, l)
 end
 
 -- newPlan reads a plan. decided are the limits of ops that are decided, live and dry are those without and with dry runs, settled
--- are the other ops. The pairs of a plan that is not straight are always taken apart. A plan is plain if it only takes
--- or peeks, and all its limits have states.
+-- are the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own. The
+-- pairs of any other plan are always taken apart.
 local function newPlan(text)
   local plan = {pairs = {}, ops = {}, settled = {}, decided = {}, live = {}, dry = {}, logs = {}, charges = sub(text, 1, 1) == 't', keys = 0}
-  local numbers, isStraight, isPlain, does = {}, true, true, nil
+  local numbers, isPlain, does = {}, true, nil
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
   end
@@ -100,7 +96,7 @@ local function newPlan(text)
       plan.clock = banned
       unit, banned = 0, 0
     end
-    local pair = plan.pairs[place] or {kinds = {}, grants = 0, bannedUntil = 0, heldCost = 0, heldCount = 0, resetAt = 0}
+    local pair = plan.pairs[place] or {kinds = {}}
     plan.pairs[place], plan.keys = pair, max(plan.keys, place)
     if flags % 2 == 1 then
       op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}}
@@ -109,21 +105,22 @@ local function newPlan(text)
         table.insert(plan.settled, op)
       end
       does = does or op.does
-      if op.isDry or op.does ~= does or op.does >= grant then
-        isStraight = false
-      end
-      if op.does > peek then
+      if op.isDry or op.does ~= does or op.does > peek then
         isPlain = false
       end
     end
-    if kind == 0 or rate == 0 and kind % 24 == 0 then
-      l, isPlain = newInFlight(kind, rate, capacity), false
-    elseif kind % 24 == 12 then
-      l = newLimit(kind, rate, capacity, 0, 0)
-      l.keyPlace, plan.keys = unit, max(plan.keys, unit)
-      table.insert(plan.logs, l)
+    local keyPlace = kind % 24 == 12 and unit
+    if keyPlace then
+      unit, plan.keys = 0, max(plan.keys, keyPlace)
+    end
+    if kind == 0 or rate == 0 then
+      l, isPlain = newStateless(kind, rate, capacity), false
     else
       l = newLimit(kind, rate, capacity, unit, banned, starts)
+    end
+    if keyPlace and rate > 0 then
+      l.keyPlace = keyPlace
+      table.insert(plan.logs, l)
     end
     if op.does ~= ban and op.does ~= reset then
       l.op, l.pair = op, pair
@@ -140,9 +137,6 @@ local function newPlan(text)
   end
   for _, pair in ipairs(plan.pairs) do
     finishPair(pair)
-    if not pair.form then
-      isStraight = false
-    end
   end
   for _, l in ipairs(plan.decided) do
     l.beside = besides(plan, l)
@@ -150,8 +144,8 @@ local function newPlan(text)
   for _, other in ipairs(plan.ops) do
     other.of = identityOf(other.charged)
   end
-  plan.isStraight, plan.isPlain = isStraight and not plan.shared, isPlain
-  if isStraight and does == peek then
+  plan.isPlain = isPlain and not plan.shared
+  if plan.isPlain and does == peek then
     plan.charges = false
   end
   plan.hasDry, plan.hasSettled, plan.hasLogs = #plan.dry > 0, #plan.settled > 0, #plan.logs > 0
@@ -161,7 +155,7 @@ end
 -- ask sets what a limit is asked.
 local function ask(l, cost)
   l.asked = cost
-  l.room = l.period and l.full - cost * l.period or l.rate - cost
+  l.room = l.full - cost * l.period
 end
 
 -- costOf returns the cost of an op for a limit: one in flight counts requests.

@@ -1,242 +1,206 @@
 -- The state of a SlidingWindow: a ring with a counter for each sub-bucket of the period. Mirrors internal/algorithm.
 --
 -- A sub-bucket counts in full until one period after its end. The words, which a table called ring has while a request is decided:
--- kind, width, the end of the newest sub-bucket that was charged, and the counters. The counter of a sub-bucket is at its end / width.
+-- kind, width, the sum of the counters, the ends of the newest and of the oldest sub-bucket that counts something, and the counters.
+-- The counter of a sub-bucket is at its end / width.
 --
 -- Rings of one period are siblings. Each counts every charge of the pair, and the fullest one says what is used.
 local sliding = {}
-
--- ringSize returns how many counters a ring has.
-local function ringSize(micros, width)
-  return ceilDiv(micros, width) + 1
-end
+local maxSubBuckets = 60
 
 -- endOf returns the end of the sub-bucket of an instant.
 local function endOf(width, at)
   return at - at % width + width
 end
 
--- count returns what a ring counts at now, and clears the counters that no longer count. ring[3] is the newest end.
-local function count(ring, n, width, micros, now)
-  local newest, used = ring[3], 0
-  local last, from = newest + micros <= now and newest or now - micros, newest - (n - 1) * width
-  while from <= last do -- from ended a period ago
-    ring[from / width % n + 4] = 0
-    from = from + width
-  end
-  for i = 4, n + 3 do
-    used = used + ring[i]
-  end
-  return used
+-- areEnds reports whether these can be the ends of the newest and the oldest sub-bucket of a ring.
+local function areEnds(l, newest, oldest)
+  local width = l.width
+  return newest <= maxExact and newest % width == 0 and oldest % width == 0 and oldest <= newest and newest - oldest < l.n * width
 end
 
--- untilRing returns how long after now a ring takes to count no more than target.
-local function untilRing(ring, n, width, micros, now, used, target)
-  if used <= target then
+-- untilUsed returns how long after now an opened ring takes to count no more than n.
+function sliding.untilUsed(l, now, n)
+  local ring, width = l.ring, l.width
+  local left, newest, ends = ring[3], ring[4], ring[5]
+  if l.used <= n then
     return 0
-  elseif target == 0 then
-    local ends = ring[3]
-    while ring[ends / width % n + 4] == 0 do
-      ends = ends - width
-    end
-    return ends + micros - now
+  elseif n == 0 then
+    return newest + l.micros - now
   end
-  local ends = ring[3] - n * width
-  repeat
+  left = left - ring[ends / width % l.n + 6]
+  while left > n and ends < newest do
     ends = ends + width
-    used = used - ring[ends / width % n + 4]
-  until used <= target
-  return ends + micros - now
+    left = left - ring[ends / width % l.n + 6]
+  end
+  return max(0, ends + l.micros - now)
 end
 
--- read returns the ring of a state, or nil if it makes no sense. It counts charges of later sub-buckets, of before the clock went
--- back, as made now.
-local function read(l, s, now)
-  local n, width = ringSize(l.micros, s.sibling), s.sibling
-  local ring, last, later = {unpackWords(formats[n + 3], s.text)}, endOf(width, now), 0
-  for i = 4, n + 3 do
-    if ring[i] > maxExact then
-      return nil
-    end
+-- moveTo makes the sub-bucket of now the newest. What later ones count, which the clock has left behind, moves to it. What no longer
+-- counts is cleared. It adds the counters up again, so that a sum that makes no sense does not stay.
+local function moveTo(l, now)
+  local ring, n, width, last = l.ring, l.n, l.width, endOf(l.width, now)
+  local newest, oldest, later, sum = ring[4], ring[5], 0, 0
+  while newest > last and newest >= oldest do
+    local i = newest / width % n + 6
+    later, ring[i], newest = later + ring[i], 0, newest - width
   end
-  if ring[3] % width ~= 0 or ring[3] > maxExact then
-    return nil
-  elseif ring[3] > last then
-    for from = ring[3], max(last + width, ring[3] - (n - 1) * width), -width do
-      local i = from / width % n + 4
-      later, ring[i] = min(later + ring[i], maxExact), 0
-    end
-    local i = last / width % n + 4
-    ring[3], ring[i] = last, min(ring[i] + later, maxExact)
-    s.text, l.pair.dirty = pack(formats[n + 3], unpack(ring)), true
+  while oldest <= newest and (oldest + l.micros <= now or ring[oldest / width % n + 6] == 0) do
+    ring[oldest / width % n + 6], oldest = 0, oldest + width
   end
-  return ring, n, width
-end
-
--- openAmong opens a ring whose pair was taken apart, and looks at its siblings.
-local function openAmong(l, now)
-  local rings = {}
-  for i = 0, #l.siblings do
-    local s = l.siblings[i] or l.state
-    local ring, n, width = read(l, s, now)
-    local used = ring and count(ring, n, width, l.micros, now)
-    if not ring or used > maxExact then
-      return repair(l, s, now)
-    end
-    rings[i] = {ring = ring, n = n, width = width, used = used, state = s}
-    l.used = i == 0 and used or max(l.used, used)
+  if oldest > newest then
+    oldest = last
   end
-  l.rings = rings
-end
-
--- untilUsed returns how long after now all siblings of an opened ring take to count no more than target.
-local function untilUsed(l, now, target)
-  if not l.state then
-    return untilRing(l.ring, l.n, l.width, l.micros, now, l.used, target)
+  local i = last / width % n + 6
+  ring[i] = min(ring[i] + later, maxExact)
+  for ends = oldest, last, width do
+    sum = sum + ring[ends / width % n + 6]
   end
-  local longest = 0
-  for i = 0, #l.rings do
-    local r = l.rings[i]
-    longest = max(longest, untilRing(r.ring, r.n, r.width, l.micros, now, r.used, target))
-  end
-  return longest
+  ring[3], ring[4], ring[5] = min(sum, maxExact), last, oldest
 end
 
 -- open brings the ring to now, and returns how long after now it admits what it is asked.
 function sliding.open(l, text, place, now)
-  if l.state then
-    local wait = openAmong(l, now)
-    if wait then
-      return wait
-    end
-  else
-    local ring, n, width = {unpackWords(l.form, text, place)}, l.n, l.width
-    if ring[1] ~= l.kind or ring[2] ~= width or ring[3] % width ~= 0 or ring[3] > endOf(width, now) then
-      return nil
-    end
-    l.ring, l.used = ring, count(ring, n, width, l.micros, now)
-    if l.used > maxExact then
-      return nil
-    end
+  local ring, n, width, micros = {unpackWords(l.form, text, place)}, l.n, l.width, l.micros
+  local used, newest, oldest = ring[3], ring[4], ring[5]
+  if ring[1] ~= l.kind or ring[2] ~= width or used > maxExact or newest > now - now % width + width or not areEnds(l, newest, oldest) then
+    return nil
+  elseif newest + micros <= now then
+    used = 0
   end
-  if l.used <= l.room and l.pair.grants == 0 then
+  while used > 0 and oldest + micros <= now do
+    used = max(0, used - ring[oldest / width % n + 6])
+    oldest = oldest + width
+  end
+  l.ring, l.used = ring, used
+  if used <= l.room and l.pair.grants == 0 then
     return 0
   end
-  return waitFor(l, now, untilUsed)
+  return waitFor(l, now)
 end
 
--- add adds cost to a ring in the sub-bucket with an end.
-local function add(ring, n, width, last, cost)
-  local i = last / width % n + 4
-  ring[3], ring[i] = last, ring[i] + cost
+-- mend counts what a state counts in later sub-buckets, of before the clock went back, as charged now.
+function sliding.mend(l, s, now)
+  l.ring = {unpackWords(l.form, s.text)}
+  if l.ring[4] <= endOf(l.width, now) or not areEnds(l, l.ring[4], l.ring[5]) then
+    return nil
+  end
+  moveTo(l, now)
+  s.text, l.pair.dirty = l.put(l), true
+  return s.text
 end
 
--- start returns the counters of a ring of l that begins with what its fullest sibling counts (of several, the widest): each count in
--- the sub-bucket that contains its end, but not in a later one than now's.
+-- add adds cost to an opened ring.
+local function add(l, now, cost)
+  local ring, width = l.ring, l.width
+  if ring[4] ~= now - now % width + width or ring[5] + l.micros <= now then
+    moveTo(l, now)
+  end
+  local i = ring[4] / width % l.n + 6
+  cost = min(cost, maxExact - ring[3])
+  ring[3], ring[i] = ring[3] + cost, ring[i] + cost
+  l.used = ring[3]
+end
+
+-- start has an opened ring that counts nothing begin with what its fullest sibling counts (of several, the widest): each count in the
+-- sub-bucket that contains its end, but not in a later one than now's.
 local function start(l, now)
-  local from, n, ring, last = nil, l.n, {l.kind, l.width, 0}, endOf(l.width, now)
-  for i = 1, #l.rings do
-    local r = l.rings[i]
-    if r.used > 0 and (not from or r.used > from.used or r.used == from.used and r.width > from.width) then
-      from = r
+  local from
+  for _, other in ipairs(l.siblings) do
+    if other.used > 0 and (not from or other.used > from.used or other.used == from.used and other.width > from.width) then
+      from = other
     end
   end
-  for i = 4, n + 3 do
-    ring[i] = 0
+  l.ring = {unpackWords(l.form, l.blank)}
+  moveTo(l, now)
+  if not from then
+    return
   end
-  for k = 0, from and from.n - 1 or -1 do
-    local ends = from.ring[3] - k * from.width
-    local counted = ends > 0 and from.ring[ends / from.width % from.n + 4] or 0
-    if counted > 0 then
-      add(ring, n, l.width, min(endOf(l.width, ends), last), counted)
+  for ends = from.ring[5], from.ring[4], from.width do
+    local n, to = from.ring[ends / from.width % from.n + 6], min(endOf(l.width, ends), l.ring[4])
+    if n > 0 and ends + l.micros > now then
+      local i = to / l.width % l.n + 6
+      l.ring[3], l.ring[5], l.ring[i] = l.ring[3] + n, min(l.ring[5], to), l.ring[i] + n
     end
   end
-  return ring, from and from.used or 0
 end
 
--- charge adds cost, even if it does not fit, to all siblings. Siblings that count nothing are dropped.
+-- charge adds cost, even if it does not fit, to all siblings that count something.
 function sliding.charge(l, now, cost)
-  if not l.state then
-    cost = min(cost, maxExact - l.used)
-    l.used = l.used + cost
-    add(l.ring, l.n, l.width, endOf(l.width, now), cost)
-    return l.ring[3] + l.micros
-  end
-  local own, last = l.rings[0], 0
-  if own.used == 0 then
-    own.ring, own.used = start(l, now)
-  end
-  for i = 0, #l.rings do
-    local r = l.rings[i]
-    if r.used > 0 or i == 0 then
-      local more = min(cost, maxExact - r.used)
-      r.used = r.used + more
-      add(r.ring, r.n, r.width, endOf(r.width, now), more)
-      r.state.text = pack(formats[r.n + 3], unpack(r.ring))
-      l.used, last = max(l.used, r.used), max(last, r.ring[3] + l.micros)
+  if l.siblings then
+    if l.used == 0 then
+      start(l, now)
+    end
+    for _, other in ipairs(l.siblings) do
+      if other.used > 0 then
+        add(other, now, cost)
+        store(other)
+        l.others = max(l.others, other.used)
+      end
     end
   end
-  l.ring = own.ring
-  return last
+  add(l, now, cost)
+  return l.ring[4] + l.micros
 end
 
-function sliding.put(l, words, n)
-  local ring = l.ring
-  for i = 3, l.size do
-    words[n + i] = ring[i]
-  end
+function sliding.put(l)
+  return pack(l.form, unpack(l.ring))
 end
 
--- giveBack takes cost back from the sub-bucket of an instant in a ring, and reports whether it counts anything.
-local function giveBack(ring, n, width, at, cost)
-  local ends, newest = endOf(width, at), ring[3]
-  local i = ends / width % n + 4
-  if ends > newest or ends <= newest - n * width or ring[i] == 0 then
-    return false
+-- giveBack takes cost back from the sub-bucket of an instant.
+local function giveBack(l, at, cost)
+  local ring, n, width, ends = l.ring, l.n, l.width, endOf(l.width, at)
+  local i = ends / width % n + 6
+  if ends > ring[4] or ends < ring[5] or ring[i] == 0 then
+    return
   end
-  ring[i] = max(0, ring[i] - cost)
-  local left = n
-  while left > 0 and ring[ring[3] / width % n + 4] == 0 do
-    ring[3], left = ring[3] - width, left - 1
+  cost = min(cost, ring[i])
+  ring[3], ring[i] = max(0, ring[3] - cost), ring[i] - cost
+  while ring[4] > ring[5] and ring[ring[4] / width % n + 6] == 0 do
+    ring[4] = ring[4] - width
   end
-  ring[3] = left > 0 and ring[3] or 0
-  return true
+  while ring[5] < ring[4] and ring[ring[5] / width % n + 6] == 0 do
+    ring[5] = ring[5] + width
+  end
+  store(l)
 end
 
--- refund takes back a charge of cost at an earlier instant from all siblings, as far as it still counts. It returns whether that
--- changes the state of l itself, unless its pair was taken apart.
-function sliding.refund(l, now, at, _, cost)
-  if not l.pair.states then
-    l.ring = {unpackWords(l.form, l.pair.value, l.place)}
-    return giveBack(l.ring, l.n, l.width, at, cost)
+-- refund takes back a charge of cost at an earlier instant from all siblings, as far as it still counts.
+function sliding.refund(l, _, at, _, cost)
+  giveBack(l, at, cost)
+  for _, other in ipairs(l.siblings) do
+    giveBack(other, at, cost)
   end
-  for i = 0, #l.siblings do
-    local s = l.siblings[i] or l.state
-    local ring, n, width = read(l, s, now)
-    if giveBack(ring, n, width, at, cost) then
-      s.text, l.pair.dirty = pack(formats[n + 3], unpack(ring)), true
-    end
-  end
-  return false
-end
-
-function sliding.report(l, now)
-  return reportUsed(l, now, untilUsed)
 end
 
 function sliding.ends(text)
-  local kind, _, newest = unpackWords(formats[3], text)
-  return newest == 0 and 0 or newest + floorDiv(kind, 24)
+  local kind, _, used, newest = unpackWords(formats[4], text)
+  return used == 0 and 0 or newest + floorDiv(kind, 24)
+end
+
+-- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
+function sliding.endsAfter(l, at)
+  return at + l.micros + l.width
 end
 
 function sliding.grantEnds(l, now)
   return now + l.micros
 end
 
+-- siblingOf returns the limit of a sibling.
+function sliding.siblingOf(l, width)
+  return newLimit(l.kind, l.rate, l.capacity, width, 0)
+end
+
+-- sizeOf returns how many words a state has, or nil if there is none with these words.
+function sliding.sizeOf(tag, width)
+  local count = ceilDiv(floorDiv(tag, 24), width)
+  return tag % 4 == 0 and width > 0 and width <= maxExact and count <= maxSubBuckets and count + 6
+end
+
 function sliding.compile(l)
   l.width, l.sibling = l.unit, l.unit
-  l.n = ringSize(l.micros, l.width)
-  l.most = math.huge
+  l.n = ceilDiv(l.micros, l.width) + 1
 end
 
 algorithms[8] = sliding

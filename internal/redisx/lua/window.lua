@@ -4,7 +4,7 @@
 -- around now: the process computes them, and the server's clock chooses.
 --
 -- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
-local window = {size = 4}
+local window = {}
 local fourWords = formats[4]
 
 -- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
@@ -22,35 +22,39 @@ local function windowOf(l, at)
 end
 
 -- untilUsed returns how long after now an opened window takes to count no more than n.
-local function untilUsed(l, now, n)
+function window.untilUsed(l, now, n)
   return l.used <= n and 0 or l.ends - now
 end
 
 -- open brings the window to now, and returns how long after now it admits what it is asked. After the clock went back, the next
--- window is kept, and a later one becomes the current window.
+-- window is kept.
 function window.open(l, text, place, now)
   local kind, used, start, ends = unpackWords(fourWords, text, place)
   local first, last = windowOf(l, now)
-  if kind ~= l.kind then
+  if kind ~= l.kind or used > maxExact or start > last then
     return nil
-  elseif used > maxExact then
-    return l.state and repair(l, l.state, now)
   elseif start < first or used == 0 then
     used, start, ends = 0, first, last
   elseif start == first then
     ends = last
-  elseif start > last then
-    if not l.state then
-      return nil
-    end
-    start, ends, l.pair.dirty = first, last, true
-    l.state.text = pack(fourWords, kind, used, start, ends)
   end
   l.used, l.start, l.ends = used, start, ends
   if used <= l.room and l.pair.grants == 0 then
     return 0
   end
-  return waitFor(l, now, untilUsed)
+  return waitFor(l, now)
+end
+
+-- mend has a window that is later than the next, because the clock went back, become the current one.
+function window.mend(l, s, now)
+  local _, used = unpackWords(fourWords, s.text)
+  if used > maxExact then
+    return nil
+  end
+  l.used = used
+  l.start, l.ends = windowOf(l, now)
+  s.text, l.pair.dirty = window.put(l), true
+  return s.text
 end
 
 -- charge adds cost, even if it does not fit.
@@ -59,20 +63,17 @@ function window.charge(l, _, cost)
   return l.ends
 end
 
-function window.put(l, words, n)
-  words[n + 2], words[n + 3], words[n + 4] = l.used, l.start, l.ends
+function window.put(l)
+  return pack(fourWords, l.kind, l.used, l.start, l.ends)
 end
 
--- refund takes back a charge of cost at an earlier instant, if that was in this window. It returns whether that changes it.
+-- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
-  local text, place = stored(l)
-  local _, used, start, ends = unpackWords(fourWords, text, place)
-  l.used, l.start, l.ends = max(0, used - cost), start, ends
-  return used > 0 and at >= start and at < ends
-end
-
-function window.report(l, now)
-  return reportUsed(l, now, untilUsed)
+  local _, used, start, ends = unpackWords(fourWords, l.state.text)
+  if used > 0 and at >= start and at < ends then
+    l.used, l.start, l.ends = max(0, used - cost), start, ends
+    store(l)
+  end
 end
 
 -- tell replies what is used, and how long the window still is. It returns how much of the reply there is.
@@ -91,8 +92,15 @@ function window.grantEnds(l)
   return l.ends
 end
 
-function window.compile(l)
-  l.sibling, l.most = 0, math.huge
+-- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
+function window.endsAfter(l, at)
+  return l.starts and l.starts[2] or at + l.micros
 end
+
+function window.sizeOf(tag)
+  return tag % 4 == 0 and 4
+end
+
+function window.compile() end
 
 algorithms[4] = window
