@@ -181,10 +181,13 @@ end
 -- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, or -1
 -- for never.
 local function fallsTo(l, now, target)
-  local from = now
+  local from, hasGrants = now, l.pair.grants > 0
   while true do
-    local granted, stays = grantedAt(l, from)
-    local n = target + min(granted, l.mostGranted)
+    local n, stays = target, math.huge
+    if hasGrants then
+      n, stays = grantedAt(l, from)
+      n = target + min(n, l.mostGranted)
+    end
     if n >= 0 then
       local wait = l.untilUsed(l, now, n)
       if l.siblings then

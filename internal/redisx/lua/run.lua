@@ -48,5 +48,8 @@ local function run(keyList, args)
     end
   end
   out[1], out[2] = now, repaired
+  if filled <= maxWords then
+    return pack(formats[filled], unpack(out, 1, filled)) -- textOf would need another call
+  end
   return textOf(out, filled)
 end
