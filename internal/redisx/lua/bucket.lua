@@ -212,8 +212,9 @@ function bucket.giveBack(l, n)
   if l.ban > 0 and max(l.level, l.others) > l.full - l.period then
     return
   end
-  for i = 0, #l.siblings do
-    local one = l.siblings[i] or l
+  local siblings = l.siblings or none
+  for i = 0, #siblings do
+    local one = siblings[i] or l
     local level, at, busy, raised = read(l, one.state.text)
     if i == 0 or raised == 0 then
       level = max(0, level - n * l.period)
@@ -245,7 +246,7 @@ function bucket.endsAfter(l, at, held, states)
   local used = 0
   for _, s in ipairs(states) do
     if s.kind == l.kind then
-      used = max(used, (bucket.ends(s.text) - at) * s.sibling / l.micros)
+      used = max(used, (s.ends - at) * s.sibling / l.micros)
     end
   end
   return at + (used + held) / l.rate * l.period * l.unit + l.ban

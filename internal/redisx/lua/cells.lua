@@ -16,6 +16,7 @@
 local limitWords, holdCell, grantCell, banCell, resetCell = 1, 2, 3, 4, 5
 local holdWidth, holdLife = 6000000, 66000000
 local hint = 1000000 -- the wait that is reported where only holds are in the way
+local none = {} -- any list without elements
 local grantZero, maxGrant, maxGrants = 4503599627370496, 1073741823, 60 -- 2^52, 2^30-1
 
 -- limited returns n as far as a grant can say it.
@@ -25,7 +26,7 @@ end
 
 -- newCell returns a cell, which is no hold unless it has limits.
 local function newCell(kind, ends, n, of, count, limits)
-  return {kind = kind, ends = ends, n = n, of = of, count = count or of, limits = limits or {}}
+  return {kind = kind, ends = ends, n = n, of = of, count = count or of, limits = limits or none}
 end
 
 -- addCell adds a cell to a pair: to the cell that it belongs to, or as a further one.
@@ -111,16 +112,16 @@ end
 
 -- rewindCells has holds, and grants that last one period, end no later than those of now: the clock may have gone back.
 local function rewindCells(pair, now)
-  local late = {}
+  local late
   for i = #pair.cells, 1, -1 do
     local cell = pair.cells[i]
     local latest = latestOf(cell, now)
     if cell.ends > latest then
-      cell.ends = latest
+      cell.ends, late = latest, late or {}
       table.insert(late, 1, table.remove(pair.cells, i))
     end
   end
-  for _, cell in ipairs(late) do
+  for _, cell in ipairs(late or none) do
     addCell(pair, cell)
   end
 end

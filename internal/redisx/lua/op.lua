@@ -86,16 +86,21 @@ local function fitsAll(op)
   return true
 end
 
--- limitsOfHold returns the limits that are charged for an op when its hold ends.
+-- limitsOfHold returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
 local function limitsOfHold(op, now)
-  local limits = {}
+  if op.held then
+    return op.held
+  end
+  local limits, isFixed = {}, true
   for i, l in ipairs(op.charged) do
     local start, ends = 0, 0
     if l.starts then
       start, ends = windowOf(l, now - now % holdWidth + holdLife)
+      isFixed = false
     end
     limits[i] = limitsOfHolds[l.identity .. pack(formats[2], start, ends)]
   end
+  op.held = isFixed and limits or nil
   return limits
 end
 
@@ -120,8 +125,10 @@ end
 
 -- chargeAll charges cost to all limits of an op, whether it fits or not.
 local function chargeAll(op, cost, now)
-  for _, l in ipairs(cost > 0 and op.charged or {}) do
-    openState(l, now) -- another op may have changed the state
+  for _, l in ipairs(cost > 0 and op.charged or none) do
+    if not op.isAlone then -- another charge may have changed the state
+      openState(l, now)
+    end
     chargeState(l, now, cost, l.charge)
   end
 end
@@ -244,7 +251,7 @@ end
 
 -- hasRoom reports whether the logs of an op can hold what it grants.
 local function hasRoom(op, now)
-  for _, l in ipairs(op.does == grant and op.limits or {}) do
+  for _, l in ipairs(op.does == grant and op.limits or none) do
     if l.algorithm == log and l.rate + grantedAt(l, now) + op.cost - op.final > maxMembers then
       return false
     end
@@ -277,7 +284,7 @@ end
 -- reportEach writes the reply about limits, with a fifth number for each, behind the first n numbers of out.
 local function reportEach(plan, now, n)
   for i, l in ipairs(plan.decided) do
-    if not l.isStateless and (plan.shared or #l.siblings > 0) then -- a charge may have changed the state
+    if not l.isStateless and (plan.shared or l.siblings) then -- a charge may have changed the state
       openState(l, now)
     end
     local pair, free, refill, reset = l.pair, report(l, now)
@@ -295,7 +302,7 @@ end
 
 -- doEach does a request of any kind, and writes the reply behind the first n numbers of out.
 local function doEach(plan, now, n)
-  plan.isUntidy = true
+  plan.isUntidy = plan.isPlain
   for _, pair in ipairs(plan.pairs) do
     takeApart(pair, pair.value, now)
   end

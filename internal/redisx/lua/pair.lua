@@ -52,7 +52,7 @@ end
 
 -- forget forgets what a request has found in a pair.
 local function forget(pair)
-  pair.states, pair.cells, pair.hasNew, pair.dirty = nil, nil, false, false
+  pair.states, pair.cells, pair.isInOrder, pair.hasNew, pair.dirty = nil, nil, false, false, false
   pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt = 0, 0, 0, 0, 0
 end
 
@@ -75,32 +75,36 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   return l
 end
 
--- openOne opens a limit in its state, and reports false if that makes no sense.
+-- openOne opens a limit in its state, and returns its wait, or nil if the state makes no sense.
 local function openOne(l, now)
-  local text, at = l.state.text, now
-  if l.open(l, text, 1, now) then
-    return true
+  local wait = l.open(l, l.state.text, 1, now)
+  if wait then
+    return wait
   end
-  text, at = l.algorithm.mend(l, l.state, now)
+  local text, at = l.algorithm.mend(l, l.state, now)
   return text and l.open(l, text, 1, at or now)
 end
 
 -- openState opens a limit and its siblings, and returns its wait. A state that is not stored is new.
 local function openState(l, now)
-  local siblings, own = {}, nil
+  local siblings, own
   for _, s in ipairs(l.pair.states) do
     if s.kind == l.kind and s.sibling == l.sibling then
       own = s
     elseif s.kind == l.kind then
       local other = l.algorithm.siblingOf(l, s.sibling)
       other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
+      siblings = siblings or {}
       siblings[#siblings + 1] = other
     end
   end
   l.state = own or {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm, text = l.blank, isNew = true}
   l.siblings, l.others = nil, 0
-  if not openOne(l, now) then
+  local wait = openOne(l, now)
+  if not wait then
     return repair(l, l.state, now)
+  elseif not siblings then
+    return wait
   end
   l.siblings = siblings
   for _, other in ipairs(siblings) do
@@ -147,7 +151,7 @@ end
 
 -- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book.
 local function chargeState(l, now, cost, charge)
-  if #l.siblings > 0 then
+  if l.siblings then
     makeRoom(l, now)
   end
   charge(l, now, cost)
@@ -181,9 +185,11 @@ local function resetBroken(pair, now)
   end
 end
 
--- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense.
+-- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense. The pair is in order if
+-- the states are the first of the plan: most are, and are stored so again.
 local function readStates(pair, value)
-  local at = word + 1
+  local at, states, count = word + 1, pair.states, 0
+  pair.isInOrder = true
   while at < #value do
     if at + 2 * word - 1 > #value then
       return nil
@@ -192,15 +198,24 @@ local function readStates(pair, value)
     if tag < 24 then
       return at
     end
-    local kind = tag - tag % 4
-    local algorithm = algorithms[kind % 24]
-    local size = algorithm and tag <= 24 * maxExact and algorithm.sizeOf(tag, sibling)
+    local l, s, size = pair[count + 1], nil, nil
+    if l and l.tag == tag and (l.sibling == 0 or l.sibling == sibling) then
+      s, size = {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm}, l.size
+    else
+      local kind = tag - tag % 4
+      local algorithm = algorithms[kind % 24]
+      if not algorithm or tag > 24 * maxExact then
+        return nil
+      end
+      pair.isInOrder = false
+      s, size = {kind = kind, sibling = algorithm.siblingOf and sibling or 0, algorithm = algorithm}, algorithm.sizeOf(tag, sibling)
+    end
     local last = size and at + size * word - 1
-    if not size or last > #value or #pair.states == maxStates then
+    if not size or last > #value or count == maxStates then
       return nil
     end
-    table.insert(pair.states, {kind = kind, sibling = algorithm.siblingOf and sibling or 0, algorithm = algorithm, text = sub(value, at, last)})
-    at = last + 1
+    count, s.text = count + 1, sub(value, at, last)
+    states[count], at = s, last + 1
   end
   return at
 end
@@ -222,25 +237,20 @@ end, 1000)
 -- end of the value.
 local function readCells(pair, value, at)
   local limits, last = {}, 0
-  local function read(n)
-    local from = at
-    at = at + n * word
-    return unpackWords(formats[n], value, from)
-  end
   while at <= #value do
-    local kind = read(1)
+    local kind, ends, n, count, named = unpackWords(formats[5], value, at)
     if kind == limitWords then
-      local text = sub(value, at, at + 7 * word - 1)
-      read(7)
-      limits[#limits + 1] = limitsOfHolds[text] or error('no limit', 0)
+      limits[#limits + 1] = limitsOfHolds[sub(value, at + word, at + 8 * word - 1)] or error('no limit', 0)
+      at = at + 8 * word
     else
-      local ends, n, count, named = read(4)
-      local cell = {kind = kind, ends = ends, n = n, count = count, of = count, limits = {}}
       if kind < holdCell or kind > resetCell or max(ends, n) > maxExact or ends < last or kind == holdCell and count == 0 then
         error('no cell', 0)
       end
+      at = at + 5 * word
+      local cell = newCell(kind, ends, n, count, count, named > 0 and {} or none)
       for i = 1, named do
-        cell.limits[i] = limits[read(1)] or error('no limit', 0)
+        cell.limits[i] = limits[unpackWords(oneWord, value, at)] or error('no limit', 0)
+        at = at + word
       end
       if kind == holdCell then
         cell.of = identityOf(cell.limits)
@@ -248,7 +258,7 @@ local function readCells(pair, value, at)
         cell.n = n - grantZero
       end
       last = ends
-      table.insert(pair.cells, cell)
+      pair.cells[#pair.cells + 1] = cell
     end
   end
 end
@@ -338,28 +348,36 @@ end
 
 -- textOfCells returns the words of cells.
 local function textOfCells(cells)
-  local places, count, texts, limits = {}, 0, {}, {}
-  for k, cell in ipairs(cells) do
+  if #cells == 0 then
+    return ''
+  end
+  local places, count, limits, texts = {}, 0, '', ''
+  for _, cell in ipairs(cells) do
     local n = cell.kind == grantCell and cell.n + grantZero or cell.n
-    local words = {cell.kind, cell.ends, n, cell.count, #cell.limits}
-    for i, l in ipairs(cell.limits) do
+    texts = texts .. pack(formats[5], cell.kind, cell.ends, n, cell.count, #cell.limits)
+    for _, l in ipairs(cell.limits) do
       if not places[l.text] then
         count = count + 1
-        places[l.text], limits[count] = count, pack(oneWord, limitWords) .. l.text
+        places[l.text], limits = count, limits .. pack(oneWord, limitWords) .. l.text
       end
-      words[5 + i] = places[l.text]
+      texts = texts .. pack(oneWord, places[l.text])
     end
-    texts[k] = textOf(words, #words)
   end
-  return table.concat(limits) .. table.concat(texts)
+  return limits .. texts
 end
 
 -- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
 -- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
 local function inOrder(pair, now)
+  for _, s in ipairs(pair.states) do
+    s.ends = s.algorithm.ends(s.text)
+  end
+  if pair.isInOrder and not pair.hasNew then
+    return pair.states
+  end
   local kept = {}
   for _, s in ipairs(pair.states) do
-    s.ends, s.place = s.algorithm.ends(s.text), #pair + 1
+    s.place = #pair + 1
     for i, l in ipairs(pair) do
       if s.kind == l.kind and s.sibling == l.sibling then
         s.place = i
@@ -381,14 +399,14 @@ local function saveChanged(pair, now)
   if not pair.dirty then
     return
   end
-  local states, texts = inOrder(pair, now), {}
+  local states, text = inOrder(pair, now), ''
   local last = lastOfHolds(pair, states)
-  for i, s in ipairs(states) do
-    texts[i], last = s.text, max(last, s.ends)
+  for _, s in ipairs(states) do
+    text, last = text .. s.text, max(last, s.ends)
   end
   if last == 0 then
     call('DEL', pair.key)
   else
-    save(pair, last, now, table.concat(texts) .. textOfCells(pair.cells))
+    save(pair, last, now, text .. textOfCells(pair.cells))
   end
 end

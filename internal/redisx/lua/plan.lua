@@ -142,7 +142,7 @@ local function newPlan(text)
     l.beside = besides(plan, l)
   end
   for _, other in ipairs(plan.ops) do
-    other.of = identityOf(other.charged)
+    other.of, other.isAlone = identityOf(other.charged), not plan.shared and #plan.ops == 1
   end
   plan.isPlain = isPlain and not plan.shared
   if plan.isPlain and does == peek then

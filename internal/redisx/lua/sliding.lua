@@ -168,7 +168,7 @@ end
 -- refund takes back a charge of cost at an earlier instant from all siblings, as far as it still counts.
 function sliding.refund(l, _, at, _, cost)
   giveBack(l, at, cost)
-  for _, other in ipairs(l.siblings) do
+  for _, other in ipairs(l.siblings or none) do
     giveBack(other, at, cost)
   end
 end
