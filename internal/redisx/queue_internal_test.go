@@ -343,10 +343,14 @@ func testTimerOfEndedQueue(t *testing.T) {
 	s.finish(<-second.wake)
 	_, third := add(2)
 	time.Sleep(slow / 2)
+	s.mu.Lock() // for the race detector
 	if got := s.byRoute["1"]; got != third.queue || first.queue == third.queue || !first.queue.armed {
 		t.Fatalf("the queue of the route is %p before the timer fires, want %p", got, third.queue)
 	}
+	s.mu.Unlock()
 	time.Sleep(slow)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if got := s.byRoute["1"]; got != third.queue {
 		t.Errorf("the queue of the route is %p after the timer has fired, want %p", got, third.queue)
 	}
