@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,23 +37,6 @@ func admits(m *core.MemoryStore, claims []core.Claim) bool {
 		}
 	}
 	return len(results) > 0
-}
-
-// countTrue calls f from 300 goroutines, ten times from each, and returns how often it reported true.
-func countTrue(f func() bool) int {
-	var count atomic.Int64
-	var wg sync.WaitGroup
-	for range 300 {
-		wg.Go(func() {
-			for range 10 {
-				if f() {
-					count.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return int(count.Load())
 }
 
 func TestResetForgetsAndMakesRoom(t *testing.T) {

@@ -175,7 +175,7 @@ func openBucket(s *State, cost int64) int64 {
 // is not given back.
 func (s *State) fullest() Bucket {
 	if s.others > s.Level {
-		now := max(s.Bucket.At, s.Now)
+		now := max(s.At, s.Now)
 		return Bucket{Level: s.others, At: now, Busy: now}
 	}
 	return s.Bucket
@@ -190,8 +190,8 @@ func chargeBucket(s *State, cost int64) {
 		s.Bucket = s.fullest()
 		s.emptySiblings()
 	}
-	if s.Bucket = s.Bucket.Charge(l, cost); begins {
-		ticks := CeilDiv(l.Ban+max(0, s.Now-s.Bucket.At), l.Unit)
+	if s.Bucket = s.Charge(l, cost); begins {
+		ticks := CeilDiv(l.Ban+max(0, s.Now-s.At), l.Unit)
 		if level := addProduct(l.Full-l.Period, l.Rate, ticks); level > s.Level {
 			s.Raised, s.Level = s.Raised+level-s.Level, level
 		}
@@ -218,7 +218,7 @@ func (s *State) BeginsBan(cost int64) bool {
 func reportBucket(s *State) Usage {
 	l := s.Limit
 	if s.Siblings == 0 || l.Rate == 0 {
-		return s.Bucket.Report(l, l.Rate, s.Now)
+		return s.Report(l, l.Rate, s.Now)
 	}
 	u := Usage{Remaining: max(0, l.Full-max(s.Level, s.others)) / l.Period}
 	target := max(0, l.Full-(u.Remaining+1)*l.Period)
@@ -280,8 +280,9 @@ func refundBucket(s *State, at, turn, cost int64) {
 	if r == nil {
 		return
 	}
-	b, sure := s.load(r), int64(0)
+	b := s.load(r)
 	cost = min(cost, s.Limit.Capacity)
+	var sure int64
 	if turn == NoTurn {
 		sure = b.undrained(s.Limit, s.Now, at, cost)
 	} else {

@@ -151,7 +151,7 @@ func (t *Table) refund(hash uint64, st *core.Settlement, n int64) int64 {
 	}
 	now, length := t.now(), e.terms.length
 	e.advance(now, length)
-	return e.lease.refund(now, length, st.At.UnixMicro(), n)
+	return e.refund(now, length, st.At.UnixMicro(), n)
 }
 
 // End ends the leases of pairs and removes them from the table. The next sweep returns what is left. The store ignores

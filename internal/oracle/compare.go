@@ -116,8 +116,11 @@ func (c *comparison) play(s Step) (err error) {
 		got, err := c.Lend(claim, s.Want)
 		claim.Cost = int(c.model.Ahead(now, claim, s.Want))
 		fmt.Fprintf(&c.log, " -> %d", claim.Cost)
-		if err != nil || got != int64(claim.Cost) {
-			return fmt.Errorf("the store charges %d ahead: %v; want %d", got, err, claim.Cost)
+		if err != nil {
+			return fmt.Errorf("the store charges nothing ahead: %w", err)
+		}
+		if got != int64(claim.Cost) {
+			return fmt.Errorf("the store charges %d ahead, want %d", got, claim.Cost)
 		}
 		if got > 0 {
 			c.took[s.id] = []core.Settlement{Settlement(claim, time.UnixMicro(now))}
@@ -154,7 +157,7 @@ func (c *comparison) settle(now int64, some []core.Settlement) error {
 	want := slices.Clone(some)
 	got, failed := c.Settle(context.Background(), some), c.model.Settle(now, want)
 	if got != nil && !errors.Is(got, core.ErrInvalid) || (got == nil) != (failed == nil) {
-		return fmt.Errorf("the store returns the error %v, want %v", got, failed)
+		return fmt.Errorf("the store returns another error than the model: %w", errors.Join(got, failed))
 	}
 	for i := range some {
 		if some[i].At.UnixMicro() != want[i].At.UnixMicro() {

@@ -144,7 +144,7 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 
 // Some proxies end the connection at a command that they do not know. No decision is lost by that.
 func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
-	s, r := rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF})
+	s, _ := rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("2/d")}}
 	for i := range 2 {
 		if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Remaining != 1-i || s.Via() != "scripts" {
@@ -155,7 +155,7 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
 		t.Errorf("%v by %s", err, s.Via())
 	}
-	s, r = rejectingStore(t, redistest.Start(t), map[string]error{})
+	s, r := rejectingStore(t, redistest.Start(t), map[string]error{})
 	if _, err := s.Take(t.Context(), claims, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -101,10 +101,10 @@ const (
 
 // load returns an upper bound of the server's work for l, a limit of o.
 func (o *op) load(l *algorithm.Limit) int {
-	switch {
-	case l.Algorithm == algorithm.SlidingLog:
+	switch l.Algorithm {
+	case algorithm.SlidingLog:
 		return otherLoad + int(min(l.Rate+o.cost, maxMembers)/membersPerLoad)
-	case l.Algorithm == algorithm.TokenBucket, l.Algorithm == algorithm.FixedWindow, l.Algorithm == algorithm.InFlight:
+	case algorithm.TokenBucket, algorithm.FixedWindow, algorithm.InFlight:
 		if o.does != peek && o.does != hold && !o.dryRun {
 			return plainLoad
 		}

@@ -68,7 +68,7 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	begun := time.Now()
 	var room [4]*denySlot
 	slots, changes := s.denials.slotsOf(claims, room[:0])
-	lasts := false
+	var lasts bool
 	if t := s.leasesFor(claims); t != nil {
 		results, lasts, err = t.Take(ctx, claims, dst)
 	} else {

@@ -219,7 +219,7 @@ func (v Version[E, C, H, M, R]) testCallInGzip(t *testing.T) {
 		e.Use(func(next H) H {
 			return func(c C) error {
 				w := compressed{v.Writer(c), gzip.NewWriter(v.Writer(c))}
-				defer w.z.Close()
+				defer func() { _ = w.z.Close() }()
 				v.SetWriter(c, w)
 				return next(c)
 			}
