@@ -8,9 +8,9 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A turn has the starts of the windows of a calendar around one minute of this process's clock. The server's clock,
-// which may differ by a day, chooses one: see lua/fixedwindow.lua.
-type turn struct {
+// A windowStarts has the starts of the windows of a calendar around one minute of this process's clock. The server's clock,
+// which may differ by a day, chooses one: see lua/window.lua.
+type windowStarts struct {
 	minute int64   // when it began, in microseconds since 1970
 	starts []int64 // in microseconds since 1970
 }
@@ -20,33 +20,33 @@ const (
 	microsPerDay    = 24 * 60 * microsPerMinute
 )
 
-// turns caches the last turn of each calendar by the kind of its limits, so that most requests need not compute one.
-var turns sync.Map // of uint64 to *turn
+// cachedStarts has the last starts of each calendar by the kind of its limits, so that most requests need not compute them.
+var cachedStarts sync.Map // of uint64 to *windowStarts
 
-// turnOf returns the turn of a limit with a calendar at this process's time. wall may replace its clock.
-func turnOf(l *algorithm.Limit, wall *testClock) *turn {
+// startsOf returns the starts for a limit with a calendar at this process's time. wall may replace its clock.
+func startsOf(l *algorithm.Limit, wall *testClock) *windowStarts {
 	minute := algorithm.FloorTo(cmp.Or(wall.micros(), time.Now().UnixMicro()), microsPerMinute)
-	if t, ok := turns.Load(l.Kind); ok && t.(*turn).minute == minute {
-		return t.(*turn)
+	if s, ok := cachedStarts.Load(l.Kind); ok && s.(*windowStarts).minute == minute {
+		return s.(*windowStarts)
 	}
-	t := newTurn(l.Windows, minute)
-	turns.Store(l.Kind, t)
-	return t
+	s := newStarts(l.Windows, minute)
+	cachedStarts.Store(l.Kind, s)
+	return s
 }
 
-// newTurn computes a turn: from the window a day before its minute to the one after the window a day after it, because
+// newStarts computes starts: from the window a day before the minute to the one after the window a day after it, because
 // a server whose clock went back keeps the next window.
-func newTurn(window func(at int64) (start, end int64), minute int64) *turn {
-	t := &turn{minute: minute}
+func newStarts(window func(at int64) (start, end int64), minute int64) *windowStarts {
+	s := &windowStarts{minute: minute}
 	last := minute + microsPerMinute + microsPerDay
 	start, end := window(minute - microsPerDay)
-	t.starts = append(t.starts, max(start, 0))
+	s.starts = append(s.starts, max(start, 0))
 	for next := 0; next < 2; {
 		if end > last {
 			next++
 		}
-		t.starts = append(t.starts, max(end, 0))
+		s.starts = append(s.starts, max(end, 0))
 		_, end = window(end)
 	}
-	return t
+	return s
 }

@@ -60,9 +60,9 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 	case l.Kind == algorithm.CellsKind: // in flight, or of a ban
 		kind = 0
 	case l.Calendar != 0:
-		t := turnOf(l, j.wall)
-		starts = t.starts
-		unit, ban = int64(len(starts)), t.minute
+		s := startsOf(l, j.wall)
+		starts = s.starts
+		unit, ban = int64(len(starts)), s.minute
 	case l.Algorithm == algorithm.SlidingLog: // its key is behind those of all pairs: see lua/pair.lua
 		unit = int64(j.keyIndex(o.key+":"+strconv.FormatInt(l.Micros, 10)) + 1)
 	}
