@@ -37,7 +37,7 @@ func TestBan(t *testing.T) {
 	} {
 		wantError(t, l.Ban(t.Context(), row.rule, row.key, row.d), row.kind, row.want)
 	}
-	s.err = errRefused
+	s.err = errUnreachable
 	err := l.Ban(t.Context(), "login", "other", time.Hour)
 	if !errors.Is(err, core.ErrUnavailable) || !strings.HasPrefix(err.Error(), "spillgate: store unavailable: ") {
 		t.Errorf("got %v", err)

@@ -313,7 +313,7 @@ func TestObservedClaimCanBeTakenAgain(t *testing.T) { synctest.Test(t, testObser
 
 func testObservedClaim(t *testing.T) {
 	var seen core.Claim
-	s := &faulty{fault: func(context.Context) error { return errRefused }}
+	s := &faulty{fault: func(context.Context) error { return errUnreachable }}
 	open := perHour("r", 2)
 	open.OnFailure = core.FailOpen
 	l := withStore(s, []core.Rule{open}, core.WithLogger(slog.New(slog.DiscardHandler)),

@@ -236,7 +236,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 	for m, want := range map[core.FailureMode][]string{
 		core.FailLocal: {"login 2→2"}, core.FailOpen: nil, core.FailClosed: nil,
 	} {
-		s, fallback, seen := &settler{err: errRefused}, new(settler), new(recorder)
+		s, fallback, seen := &settler{err: errUnreachable}, new(settler), new(recorder)
 		rule := final("login", 5, core.Failures)
 		rule.OnFailure, rule.Cost = m, cost(2)
 		l := withStore(s, []core.Rule{rule}, core.WithFallback(fallback), core.WithObserver(seen.observe))
@@ -255,7 +255,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 }
 
 func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
-	s, fallback := &settler{err: errRefused}, new(faulty)
+	s, fallback := &settler{err: errUnreachable}, new(faulty)
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
 	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
 	s.want(t, "login 1→0")
@@ -275,14 +275,14 @@ func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {
 }
 
 func TestFallbackThatFailsIsAskedOnce(t *testing.T) {
-	fallback := &settler{err: errRefused}
-	l := withStore(&faulty{fault: refuse}, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	fallback := &settler{err: errUnreachable}
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
 	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 401}) })
 	fallback.want(t, "login 1→1")
 }
 
 func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
-	s, fallback := &faulty{fault: refuse}, new(settler)
+	s, fallback := &faulty{fault: unreachable}, new(settler)
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
 	serve(t, l, func(_ *http.Request, g *core.Guard) {
 		s.fault = nil // the store is back

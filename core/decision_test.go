@@ -107,7 +107,7 @@ func TestDecisionKey(t *testing.T) {
 		"two rules":            {rules: []core.Rule{one("a", "5/h"), one("b", "1/h")}},
 		"one of them dry":      {rules: []core.Rule{one("a", "5/h"), dry(one("b", "1/h"))}},
 		"a store":              {rules: []core.Rule{one("a", "1/h")}, opts: []core.Option{core.WithStore(&recordingStore{})}},
-		"a store that is down": {rules: []core.Rule{open, one("a", "1/h")}, opts: []core.Option{core.WithStore(&faulty{fault: refuse})}},
+		"a store that is down": {rules: []core.Rule{open, one("a", "1/h")}, opts: []core.Option{core.WithStore(&faulty{fault: unreachable})}},
 	} {
 		t.Run(why, func(t *testing.T) {
 			l := core.Must(core.New(row.rules, row.opts...))

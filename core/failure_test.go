@@ -41,7 +41,7 @@ func TestFailureModes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			seen := new(recorder)
-			l := withStore(&faulty{fault: refuse}, tt.rules, core.WithObserver(seen.observe))
+			l := withStore(&faulty{fault: unreachable}, tt.rules, core.WithObserver(seen.observe))
 			openBreaker(t, l)
 			seen.seen = nil
 			d, err := l.Check(get("/"))
@@ -64,7 +64,7 @@ func TestFailureModes(t *testing.T) {
 			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
 			}
-			if !tt.closed && !errors.Is(d.Degraded, errRefused) {
+			if !tt.closed && !errors.Is(d.Degraded, errUnreachable) {
 				t.Errorf("got Degraded %v, want the cause", d.Degraded)
 			}
 		})
@@ -74,10 +74,10 @@ func TestFailureModes(t *testing.T) {
 // While the breaker is closed, a failed call does not admit the request of a rule with FailOpen: the client may have caused the
 // failure.
 func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("open", core.FailOpen, 2)})
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("open", core.FailOpen, 2)})
 	for i := range 4 {
 		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed != (i < 2) || len(d.Results) != 1 || !errors.Is(d.Degraded, errRefused) {
+		if err != nil || d.Allowed != (i < 2) || len(d.Results) != 1 || !errors.Is(d.Degraded, errUnreachable) {
 			t.Errorf("call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *knowingStore) Denied(c *core.Claim, dst []core.Result) ([]core.Result, 
 // Every mode denies a request if the store remembers that the limit is used up. The denial charges nothing.
 func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
 	for _, m := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
-		s := &knowingStore{faulty: faulty{fault: refuse}, usedUp: map[string]bool{"used up": true}}
+		s := &knowingStore{faulty: faulty{fault: unreachable}, usedUp: map[string]bool{"used up": true}}
 		l := withStore(s, []core.Rule{mode("a", m, 5), mode("b", core.FailLocal, 5), dry(mode("dry", m, 5))})
 		for range 10 { // with a closed breaker and with an open one
 			d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}, core.Claim{Rule: "a", Key: "used up", Cost: 3})
@@ -121,7 +121,7 @@ func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
 }
 
 func TestFailClosedChargesNothing(t *testing.T) {
-	s := &faulty{fault: refuse}
+	s := &faulty{fault: unreachable}
 	fallback := new(core.MemoryStore)
 	l := withStore(s, []core.Rule{mode("local", core.FailLocal, 5), mode("closed", core.FailClosed, 5)}, core.WithFallback(fallback))
 	if _, err := l.Check(get("/")); !errors.Is(err, core.ErrUnavailable) {
@@ -137,7 +137,7 @@ func TestFailClosedChargesNothing(t *testing.T) {
 }
 
 func TestClaimsOfTakeFailLikeTheirRule(t *testing.T) {
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("closed", core.FailClosed, 5), mode("open", core.FailOpen, 0)})
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("closed", core.FailClosed, 5), mode("open", core.FailOpen, 0)})
 	openBreaker(t, l)
 	if _, err := l.Take(t.Context(), core.Claim{Rule: "closed", Key: "k"}); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("closed: got %v", err)
@@ -160,7 +160,7 @@ func TestDeadline(t *testing.T) {
 	}{
 		{"a store that hangs", hang, nil, 50 * time.Millisecond},
 		{"another timeout", hang, []core.Option{core.WithTimeout(20 * time.Millisecond)}, 20 * time.Millisecond},
-		{"a fast failure does not wait", refuse, nil, 0},
+		{"a fast failure does not wait", unreachable, nil, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -272,14 +272,14 @@ func TestInvalidClaimsAreNotAFailureOfTheStore(t *testing.T) {
 
 func TestWithFallback(t *testing.T) {
 	fallback := new(faulty)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailLocal, 5)}, core.WithFallback(fallback))
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("r", core.FailLocal, 5)}, core.WithFallback(fallback))
 	if d, err := l.Check(get("/")); err != nil || d.Results[0].Remaining != 4 || fallback.calls.Load() != 1 {
 		t.Errorf("got %+v, %v after %d calls of the fallback", d, err, fallback.calls.Load())
 	}
 	fallback.fault = func(context.Context) error { return errors.New("full disk") }
 	d, err := l.Check(get("/"))
 	wantError(t, err, core.ErrUnavailable, "full disk")
-	if d.Allowed || !errors.Is(err, errRefused) {
+	if d.Allowed || !errors.Is(err, errUnreachable) {
 		t.Errorf("got %+v, %v; want both causes", d, err)
 	}
 }
@@ -296,7 +296,7 @@ func TestFallbackHasADeadlineToo(t *testing.T) {
 
 func TestPeekWhileDown(t *testing.T) {
 	seen := new(recorder)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{perHour("r", 5)}, core.WithObserver(seen.observe))
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{perHour("r", 5)}, core.WithObserver(seen.observe))
 	for range 3 {
 		if d, err := l.Peek(get("/")); err != nil || d.Results[0].Remaining != 5 || d.Degraded == nil {
 			t.Errorf("got %+v, %v; want a peek at the fallback", d, err)
@@ -312,7 +312,7 @@ func TestPeekWhileDown(t *testing.T) {
 }
 
 func TestOpenDecisionIsCarried(t *testing.T) {
-	s := &faulty{fault: refuse}
+	s := &faulty{fault: unreachable}
 	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
 	openBreaker(t, l)
 	r, d, err := guard(l, get("/"))
@@ -338,7 +338,7 @@ func TestRefundGoesWhereTheChargeWas(t *testing.T) {
 		return d
 	}
 	inStore := check(4)
-	s.fault = refuse
+	s.fault = unreachable
 	inFallback := check(4)
 	if err := l.Refund(t.Context(), inFallback); err != nil {
 		t.Error(err)
@@ -378,14 +378,14 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 		}
 	}
 	check(nil, 4)
-	check(refuse, 4)
+	check(unreachable, 4)
 	wantError(t, l.Reset(t.Context(), "r", "k"), core.ErrUnavailable, "connection refused")
-	check(refuse, 4) // the fallback was still reset
+	check(unreachable, 4) // the fallback was still reset
 	check(nil, 3)
 	if err := l.Reset(t.Context(), "r", "k"); err != nil {
 		t.Error(err)
 	}
-	check(refuse, 4)
+	check(unreachable, 4)
 	check(nil, 4)
 }
 
@@ -407,7 +407,7 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 				start := time.Now()
 				s := &faulty{fault: func(context.Context) error {
 					if time.Since(start)/(100*time.Millisecond)%2 == 1 {
-						return errRefused
+						return errUnreachable
 					}
 					return nil
 				}}

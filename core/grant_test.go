@@ -81,7 +81,7 @@ func TestGrantMistakes(t *testing.T) {
 func TestGrantFailsWithTheStore(t *testing.T) {
 	s := new(faulty)
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5))}, core.WithStore(s)))
-	s.fault = refuse
+	s.fault = unreachable
 	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "refused")
 	allow(t, l, "k", 6, 5) // of the fallback
 	s.fault = nil
@@ -123,7 +123,7 @@ func TestGrants(t *testing.T) {
 	if err := l.Grant(t.Context(), "other", "k2", -7); err != nil {
 		t.Fatal(err)
 	}
-	s.fault = refuse
+	s.fault = unreachable
 	if err := l.Grant(t.Context(), "plan", "k", 1000); err == nil {
 		t.Error("a grant without the store succeeds")
 	}

@@ -220,7 +220,7 @@ func TestEndWaitsForARenewal(t *testing.T) {
 
 func TestRenewalIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &settler{err: errRefused}
+		s := &settler{err: errUnreachable}
 		l := withStore(s, []core.Rule{final("r", 5, core.Failures)})
 		serve(t, l, func(_ *http.Request, g *core.Guard) {
 			begun := time.Now()
@@ -249,7 +249,7 @@ func TestRenewWhileTheStoreIsDown(t *testing.T) {
 		}
 		begun := time.Now()
 		time.Sleep(time.Second)
-		s.err = errRefused
+		s.err = errUnreachable
 		wantError(t, l.Renew(t.Context(), d), core.ErrUnavailable, "connection refused")
 		s.err = nil
 		if err := l.Settle(t.Context(), d, "", 0); err != nil || !s.settled[1].At.Equal(begun) {

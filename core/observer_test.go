@@ -153,7 +153,7 @@ func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 		check("an answer", 7*time.Millisecond)
 		s.fault = hang
 		check("a deadline", 50*time.Millisecond)
-		s.fault = refuse
+		s.fault = unreachable
 		for range 10 {
 			l.Check(get("/"))
 		}

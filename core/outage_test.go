@@ -27,13 +27,13 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		if l.StoreHealth() != (core.Health{}) || log.String() != "" {
 			t.Fatalf("got %+v and log %q from a healthy store", l.StoreHealth(), log)
 		}
-		s.fault = refuse
+		s.fault = unreachable
 		time.Sleep(time.Second)
 		began := time.Now()
 		if got := check(100); got != 100 || s.calls.Load() != 15 {
 			t.Errorf("got %d degraded decisions and %d calls, want 100 and 5 more than 10", got, s.calls.Load())
 		}
-		if h := l.StoreHealth(); !h.Down || !h.Since.Equal(began) || !errors.Is(h.Err, errRefused) {
+		if h := l.StoreHealth(); !h.Down || !h.Since.Equal(began) || !errors.Is(h.Err, errUnreachable) {
 			t.Errorf("got %+v, want open since %v", h, began)
 		}
 		for range 10 { // each time one probe
@@ -58,7 +58,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 
 // A request without claims does not need the store.
 func TestOutageLeavesRequestsWithoutClaimsAlone(t *testing.T) {
-	s := &faulty{fault: refuse}
+	s := &faulty{fault: unreachable}
 	free := perHour("free", 1)
 	free.OnFailure, free.Cost = core.FailClosed, func(*http.Request) int { return 0 }
 	l := withStore(s, []core.Rule{free})
@@ -124,7 +124,7 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 		fault func(context.Context) error
 		calls int64 // at most
 	}{
-		{"it refuses: those under way at the fifth failure, then a probe per pause", refuse, 5 + 95},
+		{"it is unreachable: the calls in flight at the fifth failure, then a probe per pause", unreachable, 5 + 95},
 		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20},
 	}
 	for _, tt := range tests {
@@ -152,7 +152,7 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 
 func TestManyCallersOfAStoreThatRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &faulty{fault: refuse}
+		s := &faulty{fault: unreachable}
 		l := withStore(s, []core.Rule{perHour("r", 100)})
 		for range 10 {
 			l.Check(get("/"))
@@ -188,7 +188,7 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 	for why, tt := range tests {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log, s := keepJournal(t), &faulty{fault: refuse}
+				log, s := keepJournal(t), &faulty{fault: unreachable}
 				l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
 				for range 10 {
 					l.Check(get("/"))
@@ -262,7 +262,7 @@ func TestOutagesAreLoggedInOrder(t *testing.T) {
 			if i == 4 {
 				time.Sleep(time.Minute) // that line is lost by now
 			}
-			for _, s.fault = range []func(context.Context) error{refuse, nil} {
+			for _, s.fault = range []func(context.Context) error{unreachable, nil} {
 				for range 50 {
 					wg.Go(func() {
 						defer func() { _ = recover() }()
@@ -285,7 +285,7 @@ func TestOutagesAreLoggedInOrder(t *testing.T) {
 
 func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
 	var heard any
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailOpen, 5)},
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("r", core.FailOpen, 5)},
 		core.WithObserver(func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }))
 	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
 	if heard != "hello" {
@@ -301,7 +301,7 @@ func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
 		begun := time.Now()
 		s.fault = func(context.Context) error {
 			if time.Since(begun)/time.Second%2 == 0 || time.Since(begun) > 25*time.Second {
-				return errRefused
+				return errUnreachable
 			}
 			return nil
 		}

@@ -66,7 +66,7 @@ func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
 
 func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
 	log := keepJournal(t)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailClosed, 5)})
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("r", core.FailClosed, 5)})
 	for range 50 {
 		l.Check(get("/"))
 	}
@@ -76,7 +76,7 @@ func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
 func TestWithLogger(t *testing.T) {
 	other := keepJournal(t)
 	log := new(journal)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
 	l.Check(get("/"))
 	for range 10 {
 		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})

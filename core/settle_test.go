@@ -111,7 +111,7 @@ func TestSettleWhileTheStoreIsDown(t *testing.T) {
 	s := new(faulty)
 	l := withStore(s, []core.Rule{perHour("a", 10)})
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5})
-	s.fault = refuse
+	s.fault = unreachable
 	if err := l.Settle(t.Context(), d, "a", 1); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}

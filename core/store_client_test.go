@@ -107,9 +107,9 @@ func TestFailuresOfTheStore(t *testing.T) {
 		fault func(context.Context) error
 		want  error
 	}{
-		"refuses": {refuse, core.ErrUnavailable},
-		"hangs":   {hang, core.ErrUnavailable},
-		"panics":  {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
+		"is unreachable": {unreachable, core.ErrUnavailable},
+		"hangs":          {hang, core.ErrUnavailable},
+		"panics":         {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := withStore(&faulty{fault: row.fault}, []core.Rule{mode("r", core.FailClosed, 1000)})
@@ -143,7 +143,7 @@ func (s *remembering) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.
 func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(recorder)
-		s := &remembering{&faulty{fault: refuse}, func(key string) bool { return key == "known" }}
+		s := &remembering{&faulty{fault: unreachable}, func(key string) bool { return key == "known" }}
 		l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithObserver(seen.observe))
 		take := func(key string) core.Decision {
 			t.Helper()

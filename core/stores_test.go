@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-var errRefused = errors.New("connection refused")
+var errUnreachable = errors.New("connection refused")
 
 // A faulty store is one in memory that a limiter takes for a remote one. Each call passes fault first.
 type faulty struct {
@@ -54,8 +54,8 @@ func (s *faulty) Reset(ctx context.Context, pairs []core.Pair) error {
 	return s.memory.Reset(ctx, pairs)
 }
 
-// refuse fails at once.
-func refuse(context.Context) error { return errRefused }
+// unreachable fails at once.
+func unreachable(context.Context) error { return errUnreachable }
 
 // hang heeds its deadline.
 func hang(ctx context.Context) error {

@@ -148,7 +148,7 @@ func TestUsageOf(t *testing.T) {
 
 func TestUsageOfWithoutTheStore(t *testing.T) {
 	for mode, want := range map[core.FailureMode]error{core.FailLocal: nil, core.FailOpen: nil, core.FailClosed: core.ErrUnavailable} {
-		l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerDay(5)}, OnFailure: mode}}, core.WithStore(&faulty{fault: refuse})))
+		l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerDay(5)}, OnFailure: mode}}, core.WithStore(&faulty{fault: unreachable})))
 		d, err := l.UsageOf(t.Context(), "plan", "ann")
 		if !errors.Is(err, want) || want == nil && d.Degraded == nil {
 			t.Errorf("mode %v: %+v, %v", mode, d, err)
@@ -193,7 +193,7 @@ func TestUsageFails(t *testing.T) {
 		{nil, core.ErrInvalid, "the limiter is nil"},
 		{new(core.Limiter), core.ErrInvalid, "not made by New"},
 		{core.Must(core.New([]core.Rule{panics})), core.ErrInvalid, `rule "default": a callback panicked: ouch`},
-		{core.Must(core.New([]core.Rule{closed}, core.WithStore(&faulty{fault: refuse}))), core.ErrUnavailable, "refused"},
+		{core.Must(core.New([]core.Rule{closed}, core.WithStore(&faulty{fault: unreachable}))), core.ErrUnavailable, "refused"},
 	} {
 		d, err := tt.limiter.Usage(get("/"))
 		wantError(t, err, tt.kind, tt.want)

@@ -127,7 +127,7 @@ func TestBookingsOfAnOutage(t *testing.T) {
 		var down atomic.Bool
 		s := &faulty{fault: func(context.Context) error {
 			if down.Load() {
-				return errRefused
+				return errUnreachable
 			}
 			return nil
 		}}

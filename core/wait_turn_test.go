@@ -147,7 +147,7 @@ type onlyHolds struct {
 
 func (s *onlyHolds) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if *s.down && slices.ContainsFunc(claims, func(c core.Claim) bool { return c.Hold }) {
-		return dst, errRefused
+		return dst, errUnreachable
 	}
 	return s.hooked.Take(ctx, claims, dst)
 }
