@@ -162,10 +162,9 @@ var faults = []string{
 	"WRONGPASS",
 }
 
-// isFault reports whether err is an error reply with one of these codes, or the error of a function that ran, or says that
-// the client has not authenticated and sends too much for that. All other
-// errors that an FCALL or a FUNCTION LOAD gets mean that the server, a proxy in front of it or the rights of the user do
-// not allow functions. There are too many texts to know them.
+// isFault reports whether err is an error reply with one of these codes, or the error of a function that ran, or the reply to
+// a long command of a client that has not authenticated. All other errors that an FCALL or a FUNCTION LOAD gets mean that the
+// server, a proxy in front of it or the rights of the user do not allow functions. There are too many texts to know them.
 func isFault(err error) bool {
 	text := replyOf(err)
 	code, _, _ := strings.Cut(text, " ")

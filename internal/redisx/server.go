@@ -183,8 +183,8 @@ func (s *server) reset(ctx context.Context, key string) error {
 	return err
 }
 
-// A call is one run of the script. Its words are the command, the name of a function or the digest of a script, the number of keys,
-// the keys and the arguments: see lua/run.lua. If now is not 0, jobs are decided at that instant.
+// callOf returns the words of a run of the script for jobs: the command, the name of a function or the digest of a script, the
+// number of keys, the keys and the arguments: see lua/run.lua. If now is not 0, jobs are decided at that instant.
 func callOf(now int64, jobs []*job) (words []any) {
 	words = append(make([]any, 0, 4+3*len(jobs)), "", "", 0)
 	for _, j := range jobs {
