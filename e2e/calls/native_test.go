@@ -1,14 +1,12 @@
 package calls
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -204,33 +202,8 @@ func serveChild(kind, redisAddr string) error {
 }
 
 func startChild(t *testing.T, kind, redisAddr string) string {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childOf+"="+kind+" "+redisAddr)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	tooLate := time.AfterFunc(wire.Timeout, func() { _ = cmd.Process.Kill() })
-	t.Cleanup(func() {
-		in.Close()
-		tooLate.Reset(wire.Timeout)
-		_ = cmd.Wait()
-		tooLate.Stop()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	tooLate.Stop()
-	return strings.TrimSpace(line)
+	addr, _ := wire.Child(t, childOf+"="+kind+" "+redisAddr)
+	return addr
 }
 
 // TestFourProcesses calls two servers of HTTP and two of gRPC that share a Redis.

@@ -1,16 +1,13 @@
 package processes
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -106,31 +103,5 @@ func startChild(t *testing.T, redisAddr string) string {
 
 // startProcess does what startChild does, and returns the process as well, to be killed.
 func startProcess(t *testing.T, redisAddr string) (addr string, p *os.Process) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childOf+"="+redisAddr)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	tooLate := time.AfterFunc(wire.Timeout, func() { _ = cmd.Process.Kill() })
-	t.Cleanup(func() {
-		in.Close()
-		tooLate.Reset(wire.Timeout)
-		_ = cmd.Wait()
-		tooLate.Stop()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	tooLate.Stop()
-	return strings.TrimSpace(line), cmd.Process
+	return wire.Child(t, childOf+"="+redisAddr)
 }
