@@ -86,7 +86,7 @@ var rare = map[string][]Step{
 	"the clock goes back, and a bucket is at most full": {
 		take("3/1ms;burst=4", 2), after(-666*time.Microsecond, take("3/1ms;burst=4", 2)), after(-time.Millisecond, take("3/1ms;burst=4", 1)),
 	},
-	"sub-buckets of the future are those of now": {
+	"sub-buckets of the future move to now": {
 		take("9/m;sliding-window", 1), after(18*time.Second, take("9/m;sliding-window", 1)), after(39*time.Second, take("9/m;sliding-window", 1)),
 		after(-37*time.Second, peek("9/m;sliding-window", 9)), after(11*time.Second, take("9/m;sliding-window", 2)), after(60*time.Second, take("9/m;sliding-window", 9)),
 	},

@@ -22,9 +22,9 @@ const retryFunctions = time.Minute
 
 // functions records whether a server runs functions for this user. The zero value says so.
 type functions struct {
-	refused atomic.Int64 // when it last did not, by server.now; 0 if it does
-	worked  atomic.Bool  // it has run one
-	missing atomic.Bool  // it does not have the library
+	rejected atomic.Int64 // when it last did not, by server.now; 0 if it does
+	worked   atomic.Bool  // it has run one
+	missing  atomic.Bool  // it does not have the library
 }
 
 // now returns the time since s began. The wall clock may be set back; this one is monotonic.
@@ -33,7 +33,7 @@ func (s *server) now() int64 { return max(1, int64(time.Since(s.begun))) }
 // call does jobs in one run of the script, and returns the reply. Another attempt follows only an error reply that says that the
 // server has not done them.
 func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
-	if refused := s.functions.refused.Load(); refused != 0 && s.usesScripts(ctx, refused) {
+	if rejected := s.functions.rejected.Load(); rejected != 0 && s.usesScripts(ctx, rejected) {
 		return s.sendScript(ctx, jobs)
 	}
 	var reply []int64
@@ -62,9 +62,9 @@ func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
 	case !isReply(err), isFault(err):
 		return nil, err
 	}
-	refusal := err
-	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(refusal) {
-		s.useScripts(refusal)
+	rejection := err
+	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(rejection) {
+		s.useScripts(rejection)
 	}
 	return reply, err
 }
@@ -80,9 +80,9 @@ func (s *server) sendScript(ctx context.Context, jobs []*job) ([]int64, error) {
 
 // usesScripts reports whether to send a script to a server that has rejected a function at an instant. A minute after that, one
 // call asks again whether it runs functions.
-func (s *server) usesScripts(ctx context.Context, refused int64) bool {
+func (s *server) usesScripts(ctx context.Context, rejected int64) bool {
 	now := s.now()
-	if now-refused < int64(retryFunctions) || !s.functions.refused.CompareAndSwap(refused, now) {
+	if now-rejected < int64(retryFunctions) || !s.functions.rejected.CompareAndSwap(rejected, now) {
 		return true
 	}
 	err := s.tryFunction(ctx)
@@ -106,21 +106,21 @@ func (s *server) endsConnections(ctx context.Context) bool {
 }
 
 func (s *server) useScripts(why error) {
-	if s.functions.refused.Swap(s.now()) == 0 {
+	if s.functions.rejected.Swap(s.now()) == 0 {
 		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", why)
 	}
 }
 
 func (s *server) useFunctions() {
 	s.functions.worked.Store(true)
-	if s.functions.refused.Load() != 0 && s.functions.refused.Swap(0) != 0 {
+	if s.functions.rejected.Load() != 0 && s.functions.rejected.Swap(0) != 0 {
 		slog.Info("spillgate: Redis runs functions again")
 	}
 }
 
 // Via implements the method that core.Health.Via describes.
 func (s *Store) Via() string {
-	if s.decider.server.functions.refused.Load() != 0 {
+	if s.decider.server.functions.rejected.Load() != 0 {
 		return "scripts"
 	}
 	return "functions"

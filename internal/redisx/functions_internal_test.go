@@ -179,7 +179,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	passes := func() { s.decider.server.functions.refused.Store(s.decider.server.now() - int64(retryFunctions)) }
+	passes := func() { s.decider.server.functions.rejected.Store(s.decider.server.now() - int64(retryFunctions)) }
 	decided := 0
 	take := func(want string, attempts int64) {
 		t.Helper()

@@ -63,7 +63,7 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 		s := startsOf(l, j.wall)
 		starts = s.starts
 		unit, ban = int64(len(starts)), s.minute
-	case l.Algorithm == algorithm.SlidingLog: // its key is behind those of all pairs: see lua/pair.lua
+	case l.Algorithm == algorithm.SlidingLog: // its key follows the keys of all pairs: see lua/pair.lua
 		unit = int64(j.keyIndex(o.key+":"+strconv.FormatInt(l.Micros, 10)) + 1)
 	}
 	if begins {

@@ -25,7 +25,7 @@ type op struct {
 	moved  int64   // otherwise: when it is held from now on, or what a loan charged ahead
 }
 
-// An opKind is what an op does. The numbers are those of lua/plan.lua.
+// An opKind is what an op does. lua/plan.lua has the same numbers.
 type opKind uint8
 
 const (

@@ -110,7 +110,7 @@ local function latestOf(cell, now)
   return cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
 end
 
--- rewindCells has holds, and grants that last one period, end no later than those of now: the clock may have gone back.
+-- rewindCells lets no hold, and no grant that lasts one period, end later than a new one would: the clock may have gone back.
 local function rewindCells(pair, now)
   local late
   for i = #pair.cells, 1, -1 do

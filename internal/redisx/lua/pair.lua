@@ -158,7 +158,7 @@ local function chargeState(l, now, cost, charge)
   store(l)
 end
 
--- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither admits anew nor denies for
+-- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither resets the limit nor denies for
 -- ever. It returns the wait of l.
 function repair(l, broken, now)
   repaired = repaired + 1

@@ -24,8 +24,8 @@ var callers = map[string]call{
 	"GET":           {get: true},
 }
 
-// A refusal is the part of a response by which a client learns that its call is not admitted.
-type refusal struct {
+// A callDenial is the part of a response that tells a client that its call is not admitted.
+type callDenial struct {
 	code     int
 	name     string   // of the code
 	http     int      // status of a unary response of Connect
@@ -48,8 +48,8 @@ const (
 	quotaClosed  = "google.rpc.QuotaFailure \n\x08\n\x06closed"
 )
 
-// wantRefused checks a response to c and returns its message.
-func (r reply) wantRefused(t *testing.T, c call, want refusal) (message string) {
+// wantCallDenial checks a response to c and returns its message.
+func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message string) {
 	t.Helper()
 	if all := fmt.Sprint(r.Header, r.body); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
 		t.Errorf("the response reveals internals: %s", all)
@@ -137,7 +137,7 @@ var callDenials = []struct {
 // testCallDenial checks the response to a denied call in each protocol.
 func testCallDenial(t *testing.T, a Adapter) {
 	for _, row := range callDenials {
-		want := refusal{8, "resource_exhausted", 429, row.pushback, row.details}
+		want := callDenial{8, "resource_exhausted", 429, row.pushback, row.details}
 		problems := a.serve(t, single(Guard{Limiter: scripted(row.results...)}))
 		problem := problems.do(http.MethodPost, "/")
 		var body struct{ Detail string }
@@ -149,7 +149,7 @@ func testCallDenial(t *testing.T, a Adapter) {
 					app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 					s := serveHandler(t, a.Build(app), http2)
 					got := s.send(c.request(s.URL))
-					if message := got.wantRefused(t, c, want); message != body.Detail {
+					if message := got.wantCallDenial(t, c, want); message != body.Detail {
 						t.Errorf("message %q, want %q as in the problem", message, body.Detail)
 					}
 					got.wantLimiting(t, problem.limiting()...)
@@ -167,8 +167,8 @@ func testCallDenial(t *testing.T, a Adapter) {
 	}
 }
 
-// failedCalls are the refusals of calls that could not be decided, by HTTP status.
-var failedCalls = map[int]refusal{
+// failedCalls has the responses to calls that could not be decided, by HTTP status.
+var failedCalls = map[int]callDenial{
 	400: {3, "invalid_argument", 400, "-1", nil},
 	500: {13, "internal", 500, "-1", nil},
 	503: {14, "unavailable", 503, "5000", []string{retryIn5s}},
@@ -182,7 +182,7 @@ func testCallFailure(t *testing.T, a Adapter) {
 			t.Run(row.why+", "+name, func(t *testing.T) {
 				s := a.serve(t, single(Guard{Limiter: row.limiter()}))
 				got := s.send(c.request(s.URL))
-				got.wantRefused(t, c, want)
+				got.wantCallDenial(t, c, want)
 				if retry := got.Header.Get("Retry-After"); (retry == "5") != (row.status == 503) {
 					t.Errorf("Retry-After = %q", retry)
 				}

@@ -100,8 +100,8 @@ func (r NativeReply) wantFields(t *testing.T, want ...string) {
 	limiting(r.Header, r.Trailer).wantLimiting(t, want...)
 }
 
-// wantRefused checks the reply to a call that was not admitted.
-func (r NativeReply) wantRefused(t *testing.T, want refusal) {
+// wantCallDenial checks the reply to a call that was not admitted.
+func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 	t.Helper()
 	if all := fmt.Sprint(r); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
 		t.Errorf("the reply reveals internals: %s", all)
@@ -118,7 +118,7 @@ func (n Native) testDenial(t *testing.T) {
 	for _, row := range callDenials {
 		t.Run(row.why, func(t *testing.T) {
 			got := n.once(t, mustNotRun(t), Guard{Limiter: scripted(row.results...)})
-			got.wantRefused(t, refusal{code: 8, pushback: row.pushback, details: row.details})
+			got.wantCallDenial(t, callDenial{code: 8, pushback: row.pushback, details: row.details})
 		})
 	}
 }
@@ -127,7 +127,7 @@ func (n Native) testFailure(t *testing.T) {
 	for _, row := range failures {
 		t.Run(row.why, func(t *testing.T) {
 			got := n.once(t, mustNotRun(t), Guard{Limiter: row.limiter()})
-			got.wantRefused(t, failedCalls[row.status])
+			got.wantCallDenial(t, failedCalls[row.status])
 			if retry := got.Trailer.Get("Retry-After"); (retry == "5") != (row.status == 503) {
 				t.Errorf("Retry-After = %q", retry)
 			}
