@@ -88,12 +88,9 @@ func headerOf(ctx context.Context) (h http.Header, host string) {
 	}
 	h = make(http.Header, len(md))
 	for name, values := range md {
-		switch c, ok := canonical[name]; {
-		case ok:
-			h[c] = values[:len(values):len(values)]
-		case name != ":authority":
-			h[textproto.CanonicalMIMEHeaderKey(name)] = values[:len(values):len(values)]
-		case len(values) > 0:
+		if name != ":authority" {
+			h[canonical(name)] = values[:len(values):len(values)]
+		} else if len(values) > 0 {
 			host = values[0]
 		}
 	}
@@ -125,10 +122,23 @@ func (p *probe) Value(key any) any {
 	return nil
 }
 
-// canonical are names of common fields, because to find the canonical form of a name takes time.
-var canonical = map[string]string{
-	"content-type": "Content-Type", "user-agent": "User-Agent", "grpc-accept-encoding": "Grpc-Accept-Encoding",
-	"authorization": "Authorization", "traceparent": "Traceparent", "x-forwarded-for": "X-Forwarded-For",
+// canonical returns the canonical form of the name of a field. It knows common names, because to find the form takes time.
+func canonical(name string) string {
+	switch name {
+	case "content-type":
+		return "Content-Type"
+	case "user-agent":
+		return "User-Agent"
+	case "grpc-accept-encoding":
+		return "Grpc-Accept-Encoding"
+	case "authorization":
+		return "Authorization"
+	case "traceparent":
+		return "Traceparent"
+	case "x-forwarded-for":
+		return "X-Forwarded-For"
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
 // addressOf returns a.String(). It allocates less.

@@ -73,6 +73,11 @@ func TestRequest(t *testing.T) {
 		if h := r.Header; h.Get("Content-Type") != "application/grpc" || !strings.Contains(h.Get("User-Agent"), "grpc-go") || h.Get("X-Tenant") != "acme" || len(h["X-Many"]) != 2 || h.Get("Token-Bin") != "\x00\xff" {
 			t.Errorf("header %q", h)
 		}
+		for _, name := range []string{"authorization", "traceparent", "x-forwarded-for"} {
+			if got := r.Header.Get(name); got != "the "+name {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
 		for name := range r.Header {
 			if strings.HasPrefix(name, ":") || name == "Host" || name != http.CanonicalHeaderKey(name) {
 				t.Errorf("the header has %s", name)
@@ -98,7 +103,8 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-tenant", "acme", "x-many", "1", "x-many", "2", "token-bin", "\x00\xff")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-tenant", "acme", "x-many", "1", "x-many", "2", "token-bin", "\x00\xff",
+		"authorization", "the authorization", "traceparent", "the traceparent", "x-forwarded-for", "the x-forwarded-for")
 	want = unary
 	if err := conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)); err != nil {
 		t.Error(err)
