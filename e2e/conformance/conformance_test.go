@@ -19,24 +19,38 @@ import (
 // TestSuite checks that the limiter changes no result, and that it knows how calls ended.
 func TestSuite(t *testing.T) {
 	programs := build(t)
-	total, failed := results(t, programs, "")
-	if total < 1000 {
-		t.Errorf("the suite has %d cases", total)
-	}
-	for _, adapter := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
-		t.Run(adapter, func(t *testing.T) {
-			t.Parallel()
-			outcomes := filepath.Join(t.TempDir(), "outcomes")
-			n, different := results(t, programs, adapter+":"+outcomes)
-			if n != total || !maps.Equal(different, failed) {
-				t.Errorf("%d of %d cases failed: %v\nwant %d of %d, as without the limiter: %v", len(different), n, different, len(failed), total, failed)
-			}
-			checkOutcomes(t, outcomes)
-		})
+	for _, s := range []server{
+		{filepath.Join(programs, "referenceserver"), "config.yaml", 1000, 300, []string{"stdlib", "chi", "gin", "echo", "echov5"}},
+		{filepath.Join(programs, "grpcserver"), "grpc.yaml", 300, 100, []string{"grpc"}},
+	} {
+		total, failed := s.results(t, "")
+		if total < s.cases {
+			t.Errorf("the suite has %d cases for %s", total, s.program)
+		}
+		for _, adapter := range s.adapters {
+			t.Run(adapter, func(t *testing.T) {
+				t.Parallel()
+				outcomes := filepath.Join(t.TempDir(), "outcomes")
+				n, different := s.results(t, adapter+":"+outcomes)
+				if n != total || !maps.Equal(different, failed) {
+					t.Errorf("%d of %d cases failed: %v\nwant %d of %d, as without the limiter: %v", len(different), n, different, len(failed), total, failed)
+				}
+				checkOutcomes(t, outcomes, s.named)
+			})
+		}
 	}
 }
 
-// build builds the suite and its server in a temporary directory.
+// A server is a program of the suite.
+type server struct {
+	program  string
+	config   string // the file that says which cases apply
+	cases    int    // at least
+	named    int    // at least so many are named after the code with which their call ends
+	adapters []string
+}
+
+// build builds the suite and its servers in a temporary directory.
 func build(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -58,11 +72,11 @@ var (
 
 // results runs all cases and returns how many there are and which failed. Some depend on the time, so it runs those that fail again.
 // The server reads the environment variable limited.
-func results(t *testing.T, programs, limited string) (total int, failed map[string]bool) {
+func (s server) results(t *testing.T, limited string) (total int, failed map[string]bool) {
 	t.Helper()
 	var again []string
 	for range 3 {
-		out := run(t, programs, limited, again)
+		out := s.run(t, limited, again)
 		found := summary.FindStringSubmatch(out)
 		if found == nil || strings.Contains(out, "could not be run") {
 			t.Logf("the suite did not finish:\n%s", out)
@@ -88,10 +102,10 @@ func results(t *testing.T, programs, limited string) (total int, failed map[stri
 }
 
 // run runs some cases, or all, and returns the output.
-func run(t *testing.T, programs, limited string, cases []string) string {
+func (s server) run(t *testing.T, limited string, cases []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	config, err := filepath.Abs(filepath.Join("testdata", "suite", "config.yaml"))
+	config, err := filepath.Abs(filepath.Join("testdata", "suite", s.config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +113,7 @@ func run(t *testing.T, programs, limited string, cases []string) string {
 	for _, name := range cases {
 		args = append(args, "--run", name)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, "connectconformance"), append(args, "--", filepath.Join(programs, "referenceserver"))...)
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.program), "connectconformance"), append(args, "--", s.program)...)
 	cmd.Env = append(os.Environ(), "SPILLGATE_E2E_CONFORMANCE="+limited)
 	// It starts servers, which are in its process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -130,8 +144,8 @@ var statuses = map[string]int{
 	"unauthenticated":     http.StatusUnauthorized,
 }
 
-// checkOutcomes checks the statuses that the rule was given.
-func checkOutcomes(t *testing.T, file string) {
+// checkOutcomes checks the statuses that the rule was given, of at least so many cases.
+func checkOutcomes(t *testing.T, file string, least int) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +168,7 @@ func checkOutcomes(t *testing.T, file string) {
 			t.Errorf("%s: status %s", name, status)
 		}
 	}
-	if len(right) < 300 {
+	if len(right) < least {
 		t.Errorf("the rule was given the statuses of %d calls", len(right))
 	}
 }

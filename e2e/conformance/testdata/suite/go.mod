@@ -4,6 +4,7 @@ go 1.26.0
 
 tool (
 	connectrpc.com/conformance/cmd/connectconformance
+	connectrpc.com/conformance/cmd/grpcserver
 	connectrpc.com/conformance/cmd/referenceserver
 )
 
@@ -13,6 +14,7 @@ replace (
 	github.com/spillgate/spillgate/middleware/echo => ../../../../middleware/echo
 	github.com/spillgate/spillgate/middleware/echov5 => ../../../../middleware/echov5
 	github.com/spillgate/spillgate/middleware/gin => ../../../../middleware/gin
+	github.com/spillgate/spillgate/middleware/grpc => ../../../../middleware/grpc
 )
 
 require (
@@ -65,6 +67,7 @@ require (
 	github.com/spillgate/spillgate/middleware/echo v0.1.0 // indirect
 	github.com/spillgate/spillgate/middleware/echov5 v0.1.0 // indirect
 	github.com/spillgate/spillgate/middleware/gin v0.1.0 // indirect
+	github.com/spillgate/spillgate/middleware/grpc v0.1.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect

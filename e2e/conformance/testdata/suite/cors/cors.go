@@ -1,4 +1,4 @@
-// Package cors replaces the outermost middleware of the reference server with a limiter that denies nothing.
+// Package cors replaces a middleware of the suite's servers with a limiter that denies nothing.
 package cors
 
 import (
@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	_ "unsafe" // for go:linkname
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/labstack/echo/v4"
 	echov5 "github.com/labstack/echo/v5"
+	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -18,6 +20,7 @@ import (
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
+	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
@@ -35,13 +38,33 @@ type Cors struct{}
 // New ignores the options.
 func New(Options) *Cors { return new(Cors) }
 
-// Handler limits h by the adapter that the environment variable names before a colon. It appends the name of each test case, a tab and
-// the status of the call to the file named after the colon.
+// Handler limits h by the adapter that the environment variable names before a colon, unless it names grpc.
 func (*Cors) Handler(h http.Handler) http.Handler {
-	adapter, name, ok := strings.Cut(os.Getenv("SPILLGATE_E2E_CONFORMANCE"), ":")
-	if !ok {
+	switch adapter, file, ok := limited(); {
+	case !ok, adapter == "grpc":
 		return h
+	default:
+		return behind(adapter, limiter(file), h)
 	}
+}
+
+// init limits the servers of grpc-go if the environment variable names grpc.
+func init() {
+	if adapter, file, _ := limited(); adapter == "grpc" {
+		l := limiter(file)
+		addGlobalServerOptions.(func(...grpc.ServerOption))(grpc.ChainUnaryInterceptor(grpclimit.Unary(l)), grpc.ChainStreamInterceptor(grpclimit.Stream(l)))
+	}
+}
+
+//go:linkname addGlobalServerOptions google.golang.org/grpc/internal.AddGlobalServerOptions
+var addGlobalServerOptions any
+
+func limited() (adapter, file string, ok bool) {
+	return strings.Cut(os.Getenv("SPILLGATE_E2E_CONFORMANCE"), ":")
+}
+
+// limiter returns a limiter that denies nothing. It appends the name of each test case, a tab and the status of the call to the file.
+func limiter(name string) *core.Limiter {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
@@ -51,7 +74,7 @@ func (*Cors) Handler(h http.Handler) http.Handler {
 		fmt.Fprintf(file, "%s\t%d\n", r.Header.Get("X-Test-Case-Name"), o.Status)
 		return core.Failures(r, o)
 	}
-	return behind(adapter, core.Must(core.New([]core.Rule{rule})), h)
+	return core.Must(core.New([]core.Rule{rule}))
 }
 
 func behind(adapter string, l *core.Limiter, h http.Handler) http.Handler {

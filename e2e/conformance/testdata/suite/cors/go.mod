@@ -11,4 +11,6 @@ require (
 	github.com/spillgate/spillgate/middleware/echo v0.1.0
 	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
 	github.com/spillgate/spillgate/middleware/gin v0.1.0
+	github.com/spillgate/spillgate/middleware/grpc v0.1.0
+	google.golang.org/grpc v1.84.0
 )
