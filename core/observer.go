@@ -24,11 +24,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
 		return err
 	}
-	o := newObservation()
-	for i := range claims {
-		o.Claims = append(o.Claims, Claim{})
-		claims[i].makeClaim(&o.Claims[i])
-	}
+	o := c.observation()
 	if o.Request, o.Store = r, took; err != nil {
 		o.Err = err
 	} else {
@@ -38,14 +34,15 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 	if err != nil && r != nil && !o.Logged {
 		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
-	o.release()
+	o.release(c)
 	return err
 }
 
 // observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of
 // the store.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
-	o := newObservation()
+	o := c.observation()
+	o.Claims = o.Claims[:0]
 	for i := range held {
 		o.Claims = append(o.Claims, held[i].claim())
 		o.Charged += held[i].Final
@@ -57,7 +54,7 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 	if e.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}
-	o.release()
+	o.release(c)
 }
 
 // notify passes o to the observers, except for the first n. A panic must not fail a request that was charged.

@@ -121,41 +121,37 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 	if o.Degraded != nil && t.log != nil {
 		t.log.warn(ctx, second, withoutStore, ruleOf(o), o.Degraded)
 	}
-	results, would := o.Results, false
+	first, would := 0, false
 	for i := range o.Claims {
 		c := &o.Claims[i]
-		n := len(c.Limits)
-		if len(results) < n || n == 0 || results[0].Rule != c.Rule {
+		end := first + len(c.Limits)
+		if len(o.Results) < end || first == end || o.Results[first].Rule != c.Rule {
 			continue // a rule that fails open has no results
 		}
-		if !c.Peek {
-			would = t.count(ctx, second, c, results[:n], o.Allowed) || would
-			if c.Hold && o.Allowed {
-				t.holds.begin(results[:n])
-			}
+		own := o.Results[first:end]
+		first = end
+		if c.Peek {
+			continue
 		}
-		results = results[n:]
+		r := t.rule(c.Rule)
+		if r.second.Load() != second {
+			r.turn(second)
+		}
+		if c.Overridden {
+			r.overridden.add(c, second)
+		}
+		denied, wouldDeny := r.count(own, o.Allowed)
+		if denied != nil {
+			r.deny(ctx, t.log, second, c.Key, denied)
+		}
+		would = would || wouldDeny
+		if c.Hold && o.Allowed {
+			t.holds.begin(own)
+		}
 	}
 	if would && o.Allowed {
 		t.would.Add(1)
 	}
-}
-
-// count counts the results of one claim of a request that was allowed or denied. It reports whether a dry run would
-// have denied it.
-func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result, allowed bool) (would bool) {
-	r := t.rule(c.Rule)
-	if r.second.Load() != second {
-		r.turn(second)
-	}
-	if c.Overridden {
-		r.overridden.add(c, second)
-	}
-	denied, would := r.count(results, allowed)
-	if denied != nil {
-		r.deny(ctx, t.log, second, c.Key, denied)
-	}
-	return would
 }
 
 // undecided counts a request that was neither allowed nor denied.
