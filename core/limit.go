@@ -196,12 +196,9 @@ func (l *Limit) canWait() bool {
 // Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its
 // value if l cannot be enforced. New validates the limits of rules. The limits that a Tier or an Override returns are
 // validated when the limiter decides by them first.
-func (l Limit) Validate() error { return prefix(l.mistake()) }
-
-// mistake returns an error if l cannot be enforced.
-func (l Limit) mistake() error {
+func (l Limit) Validate() error {
 	_, err := l.compile()
-	return err
+	return prefix(err)
 }
 
 // compile returns l in the units of its algorithm, or an error if l is invalid.
@@ -220,113 +217,78 @@ func (l Limit) compile() (algorithm.Limit, error) {
 		c.Width = l.Width().Microseconds()
 	}
 	c, fits := algorithm.Compile(c)
-	switch {
-	case fits:
+	if fits {
 		return c, nil
-	case l.Ban > 0:
-		return c, invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
 	}
-	return c, invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
+	ban := ""
+	if l.Ban > 0 {
+		ban = fmt.Sprintf(" and a ban of %v", l.Ban)
+	}
+	return c, invalid("capacity %d over period %v%s would overflow; want one of them smaller", l.Capacity(), l.Period, ban)
 }
 
 // validate checks the fields of l, but not whether they fit together into whole numbers.
-func (l Limit) validate() error {
-	if l.Calendar != (Calendar{}) {
-		return l.checkCalendar()
-	}
-	if l.Algorithm == InFlight {
-		return l.checkInFlight()
-	}
-	err := allOf(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
-	if l.Algorithm >= algorithms {
-		return allOf(err, invalid("there is no algorithm %d; want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight", uint8(l.Algorithm)))
-	}
-	if err != nil {
-		return err
-	}
-	return l.checkBan()
-}
-
-func (l Limit) checkRate() error {
+func (l *Limit) validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, invalid(format, args...)) }
 	switch {
 	case l.Rate < 0 || l.Rate > maxRate:
-		return invalid("rate must be between 0 and %d, got %d", maxRate, l.Rate)
+		wrong("rate must be between 0 and %d, got %d", maxRate, l.Rate)
 	case l.Algorithm == SlidingLog && l.Rate > maxLogRate:
-		return invalid("rate of a sliding-log must be at most %d, got %d", maxLogRate, l.Rate)
+		wrong("rate of a sliding-log must be at most %d, got %d", maxLogRate, l.Rate)
 	}
-	return nil
-}
-
-func (l Limit) checkPeriod() error {
+	unused := l.Burst == 0 && l.Buckets == 0 && l.Ban == 0
 	switch {
+	case l.Calendar != (Calendar{}):
+		errs = append(errs, l.Calendar.validate(), l.Calendar.checkZone())
+		if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
+			wrong("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm)
+		}
+		if l.Calendar.Unit != 0 && l.Period != 0 {
+			wrong("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period)
+		}
+		if !unused {
+			wrong("a calendar %v has no burst, buckets or ban", l.Calendar.Unit)
+		}
+		return allOf(errs...)
+	case l.Algorithm == InFlight:
+		if l.Period != 0 || !unused {
+			wrong("a limit of requests in flight has no period, burst, buckets or ban; want AtOnce(%d)", l.Rate)
+		}
+		return allOf(errs...)
 	case l.Period < minPeriod:
-		return invalid("period must be at least %v, got %v", minPeriod, l.Period)
+		wrong("period must be at least %v, got %v", minPeriod, l.Period)
 	case l.Period > maxPeriod:
-		return invalid("period must be at most 10 years of 365 days, got %v", l.Period)
+		wrong("period must be at most 10 years of 365 days, got %v", l.Period)
 	case l.Period%time.Microsecond != 0:
-		return invalid("period must be whole microseconds, got %v", l.Period)
+		wrong("period must be whole microseconds, got %v", l.Period)
 	}
-	return nil
-}
-
-func (l Limit) checkBurst() error {
 	switch {
 	case l.Burst != 0 && l.Algorithm != TokenBucket:
-		return invalid("burst must be 0 for a %v, which has none, got %d", l.Algorithm, l.Burst)
+		wrong("burst must be 0 for a %v, which has none, got %d", l.Algorithm, l.Burst)
 	case l.Burst < 0 || l.Burst > maxRate:
-		return invalid("burst must be between 0 and %d, got %d", maxRate, l.Burst)
+		wrong("burst must be between 0 and %d, got %d", maxRate, l.Burst)
 	}
-	return nil
-}
-
-func (l Limit) checkBuckets() error {
 	switch {
 	case l.Buckets != 0 && l.Algorithm != SlidingWindow:
-		return invalid("buckets must be 0 for a %v, which has none, got %d", l.Algorithm, l.Buckets)
+		wrong("buckets must be 0 for a %v, which has none, got %d", l.Algorithm, l.Buckets)
 	case l.Buckets != 0 && (l.Buckets < minBuckets || l.Buckets > maxBuckets):
-		return invalid("buckets must be between %d and %d, got %d", minBuckets, maxBuckets, l.Buckets)
+		wrong("buckets must be between %d and %d, got %d", minBuckets, maxBuckets, l.Buckets)
 	}
-	return nil
-}
-
-// checkBan returns an error if the Ban of l is invalid. The other fields are valid.
-func (l Limit) checkBan() error {
 	switch {
-	case l.Ban == 0:
-		return nil
+	case l.Algorithm >= algorithms:
+		wrong("there is no algorithm %d; want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight", uint8(l.Algorithm))
+	case len(errs) > 0 || l.Ban == 0: // what a ban may be depends on the other fields
 	case l.Algorithm != TokenBucket:
-		return invalid("ban must be 0 for a %v, which has none, got %v", l.Algorithm, l.Ban)
+		wrong("ban must be 0 for a %v, which has none, got %v", l.Algorithm, l.Ban)
 	case l.Rate == 0:
-		return invalid("ban must be 0 for a rate of 0, which admits nothing, got %v", l.Ban)
+		wrong("ban must be 0 for a rate of 0, which admits nothing, got %v", l.Ban)
 	case l.Ban < 0 || l.Ban > maxPeriod || l.Ban%time.Microsecond != 0:
-		return invalid("ban must be whole microseconds up to 10 years of 365 days, got %v", l.Ban)
+		wrong("ban must be whole microseconds up to 10 years of 365 days, got %v", l.Ban)
+	default:
+		if refill := (l.Period-1)/time.Duration(l.Rate) + 1; l.Ban <= refill {
+			wrong("ban must be longer than the %v that one request takes to refill, got %v", refill, l.Ban)
+		}
 	}
-	if refill := (l.Period-1)/time.Duration(l.Rate) + 1; l.Ban <= refill {
-		return invalid("ban must be longer than the %v that one request takes to refill, got %v", refill, l.Ban)
-	}
-	return nil
-}
-
-// checkInFlight returns an error if l, a limit of requests in flight, is invalid.
-func (l Limit) checkInFlight() error {
-	err := l.checkRate()
-	if l.Period != 0 || l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
-		err = allOf(err, invalid("a limit of requests in flight has no period, burst, buckets or ban; want AtOnce(%d)", l.Rate))
-	}
-	return err
-}
-
-// checkCalendar returns an error if l, which has a Calendar, is invalid.
-func (l Limit) checkCalendar() error {
-	err := allOf(l.checkRate(), l.Calendar.validate(), l.Calendar.checkZone())
-	if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
-		err = allOf(err, invalid("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm))
-	}
-	if l.Calendar.Unit != 0 && l.Period != 0 {
-		err = allOf(err, invalid("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period))
-	}
-	if l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
-		err = allOf(err, invalid("a calendar %v has no burst, buckets or ban", l.Calendar.Unit))
-	}
-	return err
+	return allOf(errs...)
 }

@@ -52,27 +52,21 @@ func (c *config) apply(opts []Option) (errs []error) {
 // returns equal values: two redisstore.Stores over the same client with the same prefix are one store.
 func WithStore(s Store) Option {
 	return func(c *config) error {
-		switch {
-		case isNil(s):
-			return invalid("WithStore: store is nil; want one such as redisstore.New, or leave the option out")
-		case c.store != nil:
-			return invalid("WithStore: a second store is given; a limiter has one")
-		}
-		c.store = s
-		return nil
+		return setOnce(&c.store, s, "WithStore: a second store is given", "WithStore: store is nil; want one such as redisstore.New, or leave the option out")
 	}
 }
 
-// isNil reports whether s is nil, or holds a nil pointer, map or func.
-func isNil(s Store) bool {
-	switch v := reflect.ValueOf(s); v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Map, reflect.Func:
-		return v.IsNil()
-	default:
-		return false
+// setOnce sets a store of a config to s. Its error has one of the texts if that is set already, or if s is nil or holds a nil
+// pointer, map or func.
+func setOnce(place *Store, s Store, second, isNil string) error {
+	switch v := reflect.ValueOf(s); {
+	case s == nil, (v.Kind() == reflect.Pointer || v.Kind() == reflect.Map || v.Kind() == reflect.Func) && v.IsNil():
+		return invalid("%s", isNil)
+	case *place != nil:
+		return invalid("%s; a limiter has one", second)
 	}
+	*place = s
+	return nil
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
@@ -80,14 +74,7 @@ func isNil(s Store) bool {
 // fallback fails too, Check returns ErrUnavailable. WithFallback may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
-		switch {
-		case isNil(s):
-			return invalid("WithFallback: fallback is nil; want a store, or leave the option out for a MemoryStore")
-		case c.fallback != nil:
-			return invalid("WithFallback: a second fallback is given; a limiter has one")
-		}
-		c.fallback = s
-		return nil
+		return setOnce(&c.fallback, s, "WithFallback: a second fallback is given", "WithFallback: fallback is nil; want a store, or leave the option out for a MemoryStore")
 	}
 }
 

@@ -79,7 +79,8 @@ func parseLimit(word string) (l Limit, err error) {
 	if rate, ok := strings.CutSuffix(word, atOnce); ok {
 		if l.Rate, ok = parseCount(rate); ok {
 			l.Algorithm = InFlight
-			return l, within(fmt.Sprintf("limit %q", word), l.mistake())
+			_, err = l.compile()
+			return l, within(fmt.Sprintf("limit %q", word), err)
 		}
 	}
 	head, options, hasOptions := strings.Cut(word, ";")
@@ -97,11 +98,11 @@ func parseLimit(word string) (l Limit, err error) {
 	if hasOptions {
 		errs = append(errs, l.parseOptions(options)...)
 	}
-	if allOf(errs...) == nil {
+	if err = allOf(errs...); err == nil {
 		l = l.normalized()
-		errs = append(errs, l.mistake())
+		_, err = l.compile()
 	}
-	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
+	return l, within(fmt.Sprintf("limit %q", word), err)
 }
 
 // parseOptions applies options to l. It returns an error for each option that is unknown or repeated.
