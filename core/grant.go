@@ -22,23 +22,18 @@ import (
 // not the fallback. If the store is down, Grant changes nothing. Grant returns the same errors as Reset, and ErrInvalid
 // if n is 0 or a sliding log would have to hold more than 10,000 requests, its rate and grants together.
 func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
-	rule, err := l.named("grant", rule, key)
+	own, err := l.ofKey("grant", rule, key, limits)
+	if err == nil && (n == 0 || n < -maxRate || n > maxRate) {
+		err = within(fmt.Sprintf("grant of rule %q", own.rule.Name), invalid("requests must be between -%d and %d and not 0, got %d", maxRate, maxRate, n))
+	}
 	if err != nil {
 		return prefix(err)
 	}
-	rules, _ := l.current()
-	var own asked
-	if err = rules.completeOne(&own, &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err == nil && (n == 0 || n < -maxRate || n > maxRate) {
-		err = invalid("requests must be between -%d and %d and not 0, got %d", maxRate, maxRate, n)
-	}
-	if err != nil {
-		return prefix(within(fmt.Sprintf("grant of rule %q", rule), err))
-	}
-	given := []Settlement{{Rule: rule, Key: key, Limits: own.set.limits, Grant: n, set: own.set}}
+	given := []Settlement{{Rule: own.rule.Name, Key: key, Limits: own.set.limits, Grant: n, set: own.set}}
 	if _, err = l.store.settle(orBackground(ctx), given); err != nil {
 		return prefix(unavailable(err))
 	}
-	l.grants.add(Granted{Rule: rule, Key: key, Requests: n, At: time.Now()})
+	l.grants.add(Granted{Rule: own.rule.Name, Key: key, Requests: n, At: time.Now()})
 	return nil
 }
 

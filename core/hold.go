@@ -14,8 +14,8 @@ const renewEvery = 20 * time.Second
 
 // watches reports whether c, which holds something, has a claim that is held, is not settled, and whose rule has a CostAfter.
 func (c *receipt) watches() bool {
-	c.mu().Lock()
-	defer c.mu().Unlock()
+	c.extra.mu.Lock()
+	defer c.extra.mu.Unlock()
 	return slices.ContainsFunc(c.claims(), func(a asked) bool { return a.isHeld() && a.rule.CostAfter != nil })
 }
 
@@ -48,30 +48,38 @@ func (c *receipt) keepHeld(ctx context.Context) {
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(renewEvery, func() {
 		_ = c.renew(ctx) // the breaker logs a store that is down; the next try comes before the hold ends
-		c.mu().Lock()
-		defer c.mu().Unlock()
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		if c.holds() {
 			e.timer.Reset(renewEvery)
 		}
 	})
 }
 
-// renew renews what c holds.
+// renew renews the claims of c that are held and not settled.
 func (c *receipt) renew(ctx context.Context) error {
+	var renewals []Settlement
+	var places []int // of the renewed claims
 	c.lockIdle()
-	renewals, places := c.renewals()
+	for i, a := range c.claims() {
+		if a.isHeld() {
+			s := c.settlement(i, 0)
+			s.Renew = true
+			renewals, places = append(renewals, s), append(places, i)
+		}
+	}
 	if len(renewals) == 0 {
 		c.mu().Unlock()
 		return nil
 	}
-	e := c.more()
+	e := c.extra
 	e.renewing = make(chan struct{})
-	c.mu().Unlock()
+	e.mu.Unlock()
 
 	_, err := c.storeOf(renewals).settle(ctx, renewals)
 
-	c.mu().Lock()
-	defer c.mu().Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	close(e.renewing)
 	e.renewing = nil
 	if err != nil {
@@ -84,20 +92,6 @@ func (c *receipt) renew(ctx context.Context) error {
 		e.renewed[place] = renewals[i].At
 	}
 	return nil
-}
-
-// renewals returns settlements that renew the claims that are held and not settled, and the indexes of these claims in
-// c.claims(). The caller has locked c.mu().
-func (c *receipt) renewals() (renewals []Settlement, places []int) {
-	claims := c.claims()
-	for i := range claims {
-		if claims[i].isHeld() {
-			s := c.settlement(i, 0)
-			s.Renew = true
-			renewals, places = append(renewals, s), append(places, i)
-		}
-	}
-	return renewals, places
 }
 
 // An Outcome is how a request ended.

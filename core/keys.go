@@ -22,6 +22,16 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	return rule, nil
 }
 
+// ofKey returns a peek of a key under a rule of l, by limits or else the limits that apply without a request. Its error contains
+// verb.
+func (l *Limiter) ofKey(verb, rule, key string, limits []Limit) (a asked, err error) {
+	if rule, err = l.named(verb, rule, key); err != nil {
+		return a, err
+	}
+	err = l.rules.Load().completeOne(&a, &Claim{Rule: rule, Key: key, Limits: limits, Peek: true})
+	return a, within(fmt.Sprintf("%s of rule %q", verb, rule), err)
+}
+
 // maxBan is the longest ban.
 const maxBan = maxPeriod
 

@@ -31,7 +31,7 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
-	errs = append(append(errs, mistakes...), limitersByStore.add(l, c.store, c.fallback)...)
+	errs = append(append(errs, mistakes...), sharers.add(l, c.store, c.fallback)...)
 	if err := allOf(errs...); err != nil {
 		return nil, prefix(err)
 	}

@@ -98,7 +98,7 @@ type extra struct {
 	joined   []*receipt // the receipts of several limiters; then all other fields are empty
 	added    *Decision  // by NewContext; then all other fields are empty
 	route    error      // a callback asked for a route that is not known
-	waits    place      // of a request that waits for its turn
+	waits    []Pair     // of a request that waits for its turn: what it counts against; otherwise nil
 
 	mu       sync.Mutex        // of what becomes of claims, and of the fields below
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
@@ -296,7 +296,7 @@ func (c *receipt) decides(rule string) bool {
 func (c *receipt) isEmpty() bool { return len(c.claims()) == 0 }
 
 // waits reports whether the request of c waits for its turn.
-func (c *receipt) waits() bool { return c.extra != nil && len(c.extra.waits.pairs) > 0 }
+func (c *receipt) waits() bool { return c.extra != nil && len(c.extra.waits) > 0 }
 
 // degraded returns why the fallback decided, or nil if the store did.
 func (c *receipt) degraded() error {

@@ -15,9 +15,9 @@ func TestRegistryForgetsLimiters(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		runtime.GC()
-		limitersByStore.mu.Lock()
-		left := len(limitersByStore.limiters)
-		limitersByStore.mu.Unlock()
+		sharers.mu.Lock()
+		left := len(sharers.limiters)
+		sharers.mu.Unlock()
 		if left < 100 { // what is left belongs to other tests
 			return
 		}

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -52,33 +51,28 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 // the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. UsageOf returns the same
 // errors as Grant. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) UsageOf(ctx context.Context, rule, key string, limits ...Limit) (Decision, error) {
-	rule, err := l.named("usage", rule, key)
+	own, err := l.ofKey("usage", rule, key, limits)
 	if err != nil {
 		return Decision{}, prefix(err)
 	}
-	rules, _ := l.current()
-	var own [1]asked
-	if err = rules.completeOne(&own[0], &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err != nil {
-		return Decision{}, prefix(within(fmt.Sprintf("usage of rule %q", rule), err))
-	}
-	return l.peekAt(orBackground(ctx), own[:])
+	return l.peekAt(orBackground(ctx), []asked{own})
 }
 
 // peekAt decides claims that are peeks, in as many calls as they need.
 func (l *Limiter) peekAt(ctx context.Context, claims []asked) (Decision, error) {
 	var receipts []*receipt
-	for first := true; first || len(claims) > 0; first = false {
+	for some := range slices.Chunk(claims, maxClaims) {
 		c := &receipt{limiter: l, stage: peeking}
-		n := min(len(claims), maxClaims)
-		for i := range claims[:n] {
-			*c.add() = claims[i]
+		for _, a := range some {
+			*c.add() = a
 		}
-		if len(claims) == 0 {
-			c.allowed = true
-		} else if _, err := l.decideOnce(ctx, c, maxMaxWait); err != nil {
+		if _, err := l.decideOnce(ctx, c, maxMaxWait); err != nil {
 			return Decision{}, prefix(err)
 		}
-		receipts, claims = append(receipts, c), claims[n:]
+		receipts = append(receipts, c)
+	}
+	if len(receipts) == 0 {
+		receipts = []*receipt{{limiter: l, stage: peeking, allowed: true}}
 	}
 	return decisionOf(receipts), nil
 }

@@ -20,13 +20,6 @@ type waiters struct {
 	by map[Pair]int64 // a Pair without a Rule is a peer
 }
 
-// A place is what a request that waits counts against: the pairs that it waits for, and its peer. It is empty if the request
-// does not wait.
-type place struct {
-	room  [2]Pair
-	pairs []Pair
-}
-
 // share returns how many requests of one rule and key, or of one peer, may wait.
 func (w *waiters) share() int64 { return (w.most + 3) / 4 }
 
@@ -48,12 +41,11 @@ func (w *waiters) restrict(claims []asked, r *http.Request) {
 // enter counts the request of c, which has to wait, and extends the deadlines of its server. It reports false if too many
 // requests wait or the deadlines cannot be extended.
 func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
-	p := &c.more().waits
-	c.addPlace(p, peerOf(r))
-	if !l.waiting.add(p.pairs) {
-		p.pairs = nil
+	pairs := c.waitsFor(peerOf(r))
+	if !l.waiting.add(pairs) {
 		return false
 	}
+	c.more().waits = pairs
 	if r == nil || timeoutOf(ctx, r) == 0 || !extend(ctx, 0) || extend(ctx, c.waitFrom(time.Time{})) {
 		return true
 	}
@@ -64,27 +56,27 @@ func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
 // leave ends the wait of the request of c, if it waits.
 func (l *Limiter) leave(c *receipt) {
 	if c.waits() {
-		l.waiting.remove(c.extra.waits.pairs)
-		c.extra.waits.pairs = nil
+		l.waiting.remove(c.extra.waits)
+		c.extra.waits = nil
 	}
 }
 
-// addPlace sets p to what c waits for, and peer if it is known.
-func (c *receipt) addPlace(p *place, peer Pair) {
-	p.pairs = p.room[:0]
+// waitsFor returns the pairs that the request of c has to wait for, and its peer if that is known.
+func (c *receipt) waitsFor(peer Pair) (pairs []Pair) {
 	if peer != (Pair{}) {
-		p.pairs = append(p.pairs, peer)
+		pairs = append(pairs, peer)
 	}
 	claims, results := c.claims(), c.results()
 	for i := range claims {
 		one := &claims[i]
 		n := one.resultCount()
 		pair := Pair{one.rule.Name, one.key}
-		if !one.dryRun && slices.ContainsFunc(results[:n], func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(p.pairs, pair) {
-			p.pairs = append(p.pairs, pair)
+		if !one.dryRun && slices.ContainsFunc(results[:n], func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(pairs, pair) {
+			pairs = append(pairs, pair)
 		}
 		results = results[n:]
 	}
+	return pairs
 }
 
 // add counts a request that waits for pairs, unless too many do.
