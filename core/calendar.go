@@ -112,13 +112,6 @@ func (c *Calendar) validate() error {
 	return nil
 }
 
-func (c *Calendar) checkZone() error {
-	if _, err := calendar.Zone(c.Zone); err != nil {
-		return invalid("time zone: %v", err)
-	}
-	return nil
-}
-
 // appendTo appends the period and the options of a calendar limit in the notation of ParseLimits.
 func (c *Calendar) appendTo(b []byte) []byte {
 	b = append(b, c.Unit.String()...)

@@ -58,8 +58,11 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 	}
 	var took time.Duration
 	switch err = l.ask(rules, c, &g.own.request, before); {
+	case err != nil && c.isEmpty():
+		err = within("skip", err)
 	case err != nil:
-		err = within(c.asking(), err)
+		claims := c.claims()
+		err = inRule(claims[len(claims)-1].rule.Name, err) // the last one
 	case len(c.claims()) == 0:
 		c.allowed = true
 	case rules.mayWait:
@@ -107,15 +110,6 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 		}
 	}
 	return nil
-}
-
-// asking returns the prefix of an error in ask: the rule of the last claim or, if there is none, "skip".
-func (c *receipt) asking() string {
-	claims := c.claims()
-	if len(claims) == 0 {
-		return "skip"
-	}
-	return claims[len(claims)-1].rule.place()
 }
 
 // skip reports whether r is a request to skip.

@@ -49,7 +49,7 @@ func (c *Claim) compile() ([]algorithm.Limit, error) {
 		err = invalid("the claim has no limits")
 	}
 	if err != nil {
-		return nil, prefix(inRule(c.Rule, err))
+		return nil, prefix(inRule(ruleName(c.Rule), err))
 	}
 	return set.compiled, nil
 }
@@ -121,7 +121,7 @@ func (s *Settlement) compile() ([]algorithm.Limit, error) {
 		err = invalid("wait must be between 0 and the max wait %v, got %v", s.MaxWait, s.Wait)
 	}
 	if err != nil {
-		return nil, prefix(inRule(s.Rule, err))
+		return nil, prefix(inRule(ruleName(s.Rule), err))
 	}
 	return set.compiled, nil
 }

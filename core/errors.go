@@ -82,27 +82,33 @@ func (l errorList) Error() string {
 
 func (l errorList) Unwrap() []error { return l }
 
-// each returns l with f applied to each error.
-func (l errorList) each(f func(error) error) error {
-	changed := make(errorList, len(l))
-	for i, err := range l {
-		changed[i] = f(err)
-	}
-	return changed
-}
-
-// within returns err, or each of several errors, with the place where it happened. It returns nil if err is nil.
-func within(place string, err error) error {
+// each returns f(err) or, if err is several errors, all of them with f applied to each. It returns nil if err is nil.
+func each(err error, f func(error) error) error {
 	switch err := err.(type) { //nolint:errorlint // the outermost error counts
 	case nil:
 		return nil
 	case errorList:
-		return err.each(func(err error) error { return within(place, err) })
-	case *prefixed:
-		return within(place, err.error)
+		changed := make(errorList, len(err))
+		for i := range err {
+			changed[i] = f(err[i])
+		}
+		return changed
 	}
-	return fmt.Errorf("%s: %w", place, err)
+	return f(err)
 }
+
+// within returns err, or each of several errors, with the place where it happened. It returns nil if err is nil.
+func within(place string, err error) error {
+	return each(err, func(err error) error {
+		if p, ok := err.(*prefixed); ok { //nolint:errorlint // the outermost error counts
+			err = p.error
+		}
+		return fmt.Errorf("%s: %w", place, err)
+	})
+}
+
+// inRule is within for a rule.
+func inRule(rule string, err error) error { return within(fmt.Sprintf("rule %q", rule), err) }
 
 // A prefixed error is an error of an exported function: its text begins with "spillgate: ".
 type prefixed struct{ error }
@@ -113,16 +119,12 @@ func (p *prefixed) Unwrap() error { return p.error }
 
 // prefix adds "spillgate: " to err, or to each of several errors. It returns nil if err is nil.
 func prefix(err error) error {
-	switch err := err.(type) { //nolint:errorlint // the outermost error counts
-	case nil:
-		return nil
-	case errorList:
-		return err.each(prefix)
-	}
-	if strings.HasPrefix(err.Error(), "spillgate: ") { // the error of a store, or of another function of this module
-		return err
-	}
-	return &prefixed{err}
+	return each(err, func(err error) error {
+		if strings.HasPrefix(err.Error(), "spillgate: ") { // the error of a store, or of another function of this module
+			return err
+		}
+		return &prefixed{err}
+	})
 }
 
 // unavailable wraps an error of a store in ErrUnavailable, unless the claims are at fault.
@@ -141,12 +143,4 @@ func didYouMean(before, word string, known []string, after string) string {
 		return ""
 	}
 	return "; did you mean " + before + meant + after + "?"
-}
-
-// inRule adds the name of the rule to err. It returns nil if err is nil.
-func inRule(rule string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
 }

@@ -19,28 +19,6 @@ func (c *receipt) watches() bool {
 	return slices.ContainsFunc(c.claims(), func(a asked) bool { return a.isHeld() && a.rule.CostAfter != nil })
 }
 
-// takeHeld appends to dst a settlement for each claim that is held and not settled, and marks these claims as settled.
-// Final is the cost that SetCost set, or else the cost that is held. takeHeld waits for a renewal in progress.
-func (c *receipt) takeHeld(dst []Settlement) []Settlement {
-	c.lockIdle()
-	defer c.mu().Unlock()
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.isHeld() {
-			one.settled = true
-			final, set := c.extra.costs[i]
-			if !set {
-				final = one.cost
-			}
-			dst = append(dst, c.settlement(i, final))
-		}
-	}
-	if c.extra != nil && c.extra.timer != nil {
-		c.extra.timer.Stop()
-	}
-	return dst
-}
-
 // keepHeld renews the holds of c, which has some, every renewEvery until they are settled.
 func (c *receipt) keepHeld(ctx context.Context) {
 	e := c.extra
@@ -125,7 +103,16 @@ func Failures(_ *http.Request, o Outcome) int {
 // returns; for a rule without CostAfter, it is the cost that was held.
 func (c *receipt) finish(r *http.Request, o Outcome) {
 	var room [2]Settlement
-	held := c.takeHeld(room[:0])
+	held := c.unsettled(room[:0], func(i int, a *asked) (final int, wanted bool) {
+		if !a.hold {
+			return 0, false
+		}
+		final, set := c.extra.costs[i]
+		if !set {
+			final = a.cost
+		}
+		return final, true
+	})
 	if len(held) == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/calendar"
 )
 
 // The bounds of a Limit. Within them no arithmetic in this module overflows.
@@ -240,7 +241,10 @@ func (l *Limit) validate() error {
 	unused := l.Burst == 0 && l.Buckets == 0 && l.Ban == 0
 	switch {
 	case l.Calendar != (Calendar{}):
-		errs = append(errs, l.Calendar.validate(), l.Calendar.checkZone())
+		errs = append(errs, l.Calendar.validate())
+		if _, err := calendar.Zone(l.Calendar.Zone); err != nil {
+			wrong("time zone: %v", err)
+		}
 		if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
 			wrong("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm)
 		}

@@ -18,13 +18,13 @@ var units = []struct {
 	{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond},
 }
 
-// unitNames are other names of units.
+// unitNames are all names of units.
 var unitNames = map[string]time.Duration{
-	"µs": time.Microsecond, "μs": time.Microsecond,
-	"sec": time.Second, "second": time.Second, "seconds": time.Second,
-	"min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
-	"hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
-	"day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
+	"us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
+	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": day, "day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
 }
 
 // calendarNames are the units whose length varies.
@@ -180,7 +180,7 @@ func parsePeriodOrCalendar(s string) (time.Duration, CalendarUnit, bool) {
 // parsePeriod reads "m", "15m", "15 minutes", "1h30m" or "30d".
 func parsePeriod(s string) (time.Duration, bool) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
-	if size, ok := unitOf(strings.TrimSpace(s[digits:])); ok {
+	if size, ok := unitNames[strings.TrimSpace(s[digits:])]; ok {
 		if digits == 0 {
 			return size, true
 		}
@@ -189,17 +189,6 @@ func parsePeriod(s string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(s)
 	return d, err == nil && !strings.ContainsAny(s, "+-")
-}
-
-// unitOf returns the length of the unit that has this name.
-func unitOf(name string) (time.Duration, bool) {
-	for _, u := range units {
-		if name == u.name {
-			return u.size, true
-		}
-	}
-	size, ok := unitNames[name]
-	return size, ok
 }
 
 // perUnit are abbreviations that ParseLimits does not accept, for the suggestion in its error.
@@ -261,7 +250,7 @@ func optionMistake(option string, twice bool) error {
 // periodMistake returns the error for a period.
 func periodMistake(period string) error {
 	unit := strings.TrimLeft(period, "0123456789 ")
-	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "ms", "s", "m", "h", "d", "month", "year"), "")
+	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "month", "year"), "")
 	switch strings.ToLower(unit) {
 	case "mo", "mon":
 		hint = "; did you mean month?"

@@ -331,22 +331,26 @@ func (c *receipt) view(room *[1]Result) (d Decision) {
 	return d
 }
 
-// unsettled returns a settlement, at a final cost, for each claim of a rule that was charged and is not settled, and
-// marks these claims as settled. An empty rule means all rules. unsettled waits for a renewal in progress.
-func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
+// unsettled appends settlements of those claims to dst that were charged or held, are not settled, and are wanted, and marks
+// them as settled. final returns the final cost of a claim. unsettled waits for a renewal in progress.
+func (c *receipt) unsettled(dst []Settlement, final func(i int, a *asked) (cost int, wanted bool)) []Settlement {
 	c.lockIdle()
 	defer c.mu().Unlock()
 	claims := c.claims()
 	for i := range claims {
-		if one := &claims[i]; (rule == "" || rule == one.rule.Name) && one.charged && !one.settled {
-			one.settled = true
-			some = c.settlements(some, i, final)
+		a := &claims[i]
+		if !a.charged || a.settled {
+			continue
+		}
+		if cost, wanted := final(i, a); wanted {
+			a.settled = true
+			dst = c.settlements(dst, i, cost)
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil && !c.holds() {
 		c.extra.timer.Stop()
 	}
-	return some
+	return dst
 }
 
 // storeOf returns the store that decided what some settles.

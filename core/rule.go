@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -136,23 +135,40 @@ func ruleName(rule string) string {
 	return rule
 }
 
-// place returns the prefix of an error about the rule.
-func (r *Rule) place() string {
-	return fmt.Sprintf("rule %q", r.Name)
-}
-
 func (r *activeRule) validate() error {
-	err := r.set.err
+	errs := []error{r.set.err}
+	wrong := func(format string, args ...any) { errs = append(errs, invalid(format, args...)) }
 	if !printableASCII(r.Name) {
-		err = allOf(invalid("name must be printable ASCII"), err)
+		wrong("name must be printable ASCII")
 	}
 	if len(r.Limits) == 0 {
-		err = allOf(err, invalid("a rule needs at least one limit, such as core.PerMinute(100)"))
+		wrong("a rule needs at least one limit, such as core.PerMinute(100)")
 	}
 	if r.OnFailure > FailClosed {
-		err = allOf(err, invalid("there is no failure mode %d; want FailLocal, FailOpen or FailClosed", r.OnFailure))
+		wrong("there is no failure mode %d; want FailLocal, FailOpen or FailClosed", r.OnFailure)
 	}
-	return allOf(err, r.checkLease(), r.checkWait())
+	if r.Lease != 0 {
+		errs = append(errs, validateLease(r.Lease))
+		if r.CostAfter != nil {
+			wrong("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease)
+		}
+		for i := range r.Limits {
+			if !r.set.compiled[i].Leasable() {
+				wrong("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i])
+			}
+		}
+	}
+	if r.MaxWait != 0 {
+		errs = append(errs, validateMaxWait(r.MaxWait))
+		if r.CostAfter != nil {
+			wrong("max wait must be 0 for a rule with CostAfter, which holds its cost, got %v", r.MaxWait)
+		}
+		if r.Lease != 0 {
+			wrong("max wait must be 0 for a rule with a lease, got %v", r.MaxWait)
+		}
+		errs = append(errs, limitsCanWait(r.MaxWait, r.Limits))
+	}
+	return allOf(errs...)
 }
 
 func printableASCII(s string) bool {
@@ -162,38 +178,6 @@ func printableASCII(s string) bool {
 		}
 	}
 	return true
-}
-
-// checkLease checks the lease of r, whose limits may be invalid.
-func (r *activeRule) checkLease() error {
-	if r.Lease == 0 {
-		return nil
-	}
-	err := validateLease(r.Lease)
-	if r.CostAfter != nil {
-		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
-	}
-	for i := range r.Limits {
-		if !r.set.compiled[i].Leasable() {
-			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i]))
-		}
-	}
-	return err
-}
-
-// checkWait checks the MaxWait of r, whose limits may be invalid.
-func (r *Rule) checkWait() error {
-	if r.MaxWait == 0 {
-		return nil
-	}
-	err := validateMaxWait(r.MaxWait)
-	if r.CostAfter != nil {
-		err = allOf(err, invalid("max wait must be 0 for a rule with CostAfter, which holds its cost, got %v", r.MaxWait))
-	}
-	if r.Lease != 0 {
-		err = allOf(err, invalid("max wait must be 0 for a rule with a lease, got %v", r.MaxWait))
-	}
-	return allOf(err, limitsCanWait(r.MaxWait, r.Limits))
 }
 
 // maxMaxWait is the longest MaxWait.

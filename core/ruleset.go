@@ -42,9 +42,9 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		r := &s.rules[i]
 		r.Rule, r.set, r.hash = rules[i], newLimitSet(rules[i].Limits), memory.RuleOf(rules[i].Name)
 		if s.byName[r.Name] != nil {
-			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
+			errs = append(errs, inRule(r.Name, invalid("name is not unique; give each rule a Name of its own")))
 		}
-		errs = append(errs, within(r.place(), r.validate()))
+		errs = append(errs, inRule(r.Name, r.validate()))
 		s.mayWait = s.mayWait || r.MaxWait > 0 && !r.DryRun
 		s.byName[r.Name] = r
 	}
@@ -59,7 +59,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if routed {
 		index, mistakes := routes.New(patterns)
 		for _, m := range mistakes {
-			errs = append(errs, within(rules[m.Set].place(), invalid("%s", m.Text)))
+			errs = append(errs, inRule(rules[m.Set].Name, invalid("%s", m.Text)))
 		}
 		s.routes = index
 	}

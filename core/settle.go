@@ -15,7 +15,14 @@ import (
 // The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store
 // is down. If it returns an error, the charge stays.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
-	err := l.validateSettle(&d, rule, cost)
+	rules, err := l.current()
+	switch {
+	case err != nil:
+	case cost < 0:
+		err = invalid("cost must not be negative, got %d", cost)
+	case rule != "" && rules.named(rule) == nil && !d.has(rule):
+		err = rules.noRule(rule)
+	}
 	if err != nil {
 		return prefix(within("settle", err))
 	}
@@ -33,19 +40,6 @@ func (l *Limiter) eachOwn(d *Decision, f func(*receipt) error) error {
 	return prefix(errors.Join(errs...))
 }
 
-func (l *Limiter) validateSettle(d *Decision, rule string, cost int) error {
-	rules, err := l.current()
-	switch {
-	case err != nil:
-		return err
-	case cost < 0:
-		return invalid("cost must not be negative, got %d", cost)
-	case rule != "" && rules.named(rule) == nil && !d.has(rule):
-		return rules.noRule(rule)
-	}
-	return nil
-}
-
 // Refund gives back what l charged for d, as far as it still counts, once. It is Settle of all rules of d at 0. Windows
 // and logs give back all that still counts. A token bucket does so if nothing else has been charged to it since.
 // Otherwise it gives back only the part that cannot have drained, which may be less, because once other charges are in
@@ -56,7 +50,8 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	var charged, held []Settlement
 	heldCost := 0
-	for _, s := range c.unsettled(rule, cost) {
+	all := c.unsettled(nil, func(_ int, a *asked) (int, bool) { return cost, rule == "" || rule == a.rule.Name })
+	for _, s := range all {
 		if s.Held {
 			held = append(held, s)
 			heldCost += max(s.Cost, 1)

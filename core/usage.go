@@ -35,7 +35,7 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 		a := asked{rule: rule, set: rule.set, cost: 1, dryRun: rule.DryRun, peek: true}
 		ok, err := a.usage(&g.own.request, &g.own.receipt)
 		if err != nil {
-			return Decision{}, prefix(within(rule.place(), err))
+			return Decision{}, prefix(inRule(rule.Name, err))
 		}
 		if ok {
 			claims = append(claims, a)
