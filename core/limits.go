@@ -73,35 +73,29 @@ func compileLimits(limits []Limit) (compiled []algorithm.Limit, err error) {
 		return compiled, invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
 	}
 	for i := range limits {
-		l := &limits[i]
 		var mistakes error
-		if compiled[i], mistakes = l.compile(); mistakes != nil {
+		if compiled[i], mistakes = limits[i].compile(); mistakes != nil {
 			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
-		for j, other := range limits[:i] {
-			if other.sharesState(l) {
-				err = allOf(err, sameState(j, i, l))
-			}
+		for j := range i {
+			err = allOf(err, sameState(j, i, limits[j], limits[i]))
 		}
 	}
 	return compiled, err
 }
 
-// sharesState reports whether a store would keep l and other in the same state of a pair.
-func (l Limit) sharesState(other *Limit) bool {
-	a, b := l.normalized(), other.normalized()
-	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
-}
-
-// sameState returns the error that limits i and j would share their state. l is one of the two.
-func sameState(i, j int, l *Limit) error {
-	if l.Algorithm == InFlight {
+// sameState returns an error if limits i and j, which are a and b, would share their state in a pair.
+func sameState(i, j int, a, b Limit) error {
+	a, b = a.normalized(), b.normalized()
+	switch {
+	case a.Algorithm != b.Algorithm || a.Period != b.Period || a.Calendar != b.Calendar:
+		return nil
+	case a.Algorithm == InFlight:
 		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)
+	case a.Calendar.Unit != 0:
+		return invalid("limits %d and %d are both of the same calendar %v; want another unit, time zone or first day for one of them", i+1, j+1, a.Calendar.Unit)
 	}
-	if l.Calendar.Unit != 0 {
-		return invalid("limits %d and %d are both of the same calendar %v; want another unit, time zone or first day for one of them", i+1, j+1, l.Calendar.Unit)
-	}
-	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, l.Algorithm, l.Period)
+	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, a.Algorithm, a.Period)
 }
 
 // limitsCanWait returns an error that says for which of limits no request can wait.

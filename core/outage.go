@@ -85,22 +85,18 @@ type overload struct {
 	last     time.Time
 }
 
-// note counts a request that is decided from memory because of err. It logs the first request of an overload.
+// note counts a request that is decided from memory because of err. It logs the first request of an overload: after
+// reportInterval without one, the next begins another.
 func (o *overload) note(ctx context.Context, log *slog.Logger, err error) {
-	if o.add(time.Now()) {
-		log.WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
-	}
-}
-
-// add counts a request. It reports whether the request begins an overload: whether the last one came more than
-// reportInterval ago.
-func (o *overload) add(now time.Time) (begins bool) {
+	now := time.Now()
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	begins = o.requests == 0 || now.Sub(o.last) >= reportInterval
+	begins := o.requests == 0 || now.Sub(o.last) >= reportInterval
 	o.requests++
 	o.last = now
-	return begins
+	o.mu.Unlock()
+	if begins {
+		log.WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
+	}
 }
 
 // state returns the number of requests counted and the time of the last one.

@@ -95,22 +95,11 @@ func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
 	}
 }
 
+// write logs a failure, unless a line about its kind was written less than reportInterval ago. The next line says how many were
+// not logged.
 func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {
-	suppressed, due := p.due(kind, time.Now())
-	if !due {
-		return
-	}
-	if suppressed > 0 {
-		attrs = append(attrs, slog.Int("suppressed", suppressed))
-	}
-	p.log().LogAttrs(ctx, level, kind.msg, attrs...)
-}
-
-// due counts a failure. It reports whether to log the failure, and returns how many failures of its kind were not
-// logged before.
-func (p *reporter) due(kind failureKind, now time.Time) (suppressed int, due bool) {
+	now := time.Now()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	line := p.lines[kind]
 	if line == nil {
 		if p.lines == nil {
@@ -119,11 +108,16 @@ func (p *reporter) due(kind failureKind, now time.Time) (suppressed int, due boo
 		line = new(failureLine)
 		p.lines[kind] = line
 	}
-	if now.Before(line.next) {
-		line.suppressed++
-		return 0, false
+	due, suppressed := !now.Before(line.next), line.suppressed
+	if line.suppressed++; due {
+		*line = failureLine{next: now.Add(reportInterval)}
 	}
-	suppressed, line.suppressed = line.suppressed, 0
-	line.next = now.Add(reportInterval)
-	return suppressed, true
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
+	}
+	p.log().LogAttrs(ctx, level, kind.msg, attrs...)
 }

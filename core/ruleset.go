@@ -33,8 +33,10 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if len(rules) == 0 {
 		errs = append(errs, invalid("a limiter needs at least one rule, such as core.PerMinute(100).By(keyfunc.RemoteIP)"))
 	}
-	always := 0
+	patterns, routed, always := make([][]string, len(rules)), false, 0
 	for i := range s.rules {
+		patterns[i], s.all = rules[i].Routes, append(s.all, i)
+		routed = routed || len(patterns[i]) > 0
 		if len(rules[i].Routes) == 0 && rules[i].Match == nil {
 			always++
 		}
@@ -50,11 +52,6 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	}
 	if always > maxClaims {
 		errs = append(errs, invalid("%d rules have neither Routes nor Match and apply to every request, which can have at most %d claims", always, maxClaims))
-	}
-	patterns, routed := make([][]string, len(rules)), false
-	for i := range rules {
-		patterns[i], s.all = rules[i].Routes, append(s.all, i)
-		routed = routed || len(patterns[i]) > 0
 	}
 	if routed {
 		index, mistakes := routes.New(patterns)
