@@ -170,29 +170,26 @@ func (a *asked) identify(r *http.Request) error {
 	return err
 }
 
-// replaceLimits sets the limits of a to what the rule's Override returns for the key or, if that is none, its Tier for r.
+// replaceLimits sets the limits of a to what the rule's Override returns for the key or, if that is none, its Tier for r,
+// unless r is nil.
 func (a *asked) replaceLimits(r *http.Request, key string) error {
 	callback, limits := "override", []Limit(nil)
 	if a.rule.Override != nil {
 		limits = a.rule.Override(key)
 		a.over = len(limits) > 0
 	}
-	if len(limits) == 0 && a.rule.Tier != nil {
+	if len(limits) == 0 && a.rule.Tier != nil && r != nil {
 		callback, limits = "tier", a.rule.Tier(r)
 	}
 	if len(limits) == 0 {
 		return nil
 	}
-	return a.use(limits, callback)
-}
-
-// use sets the limits of a to what a callback returned.
-func (a *asked) use(limits []Limit, callback string) error {
 	a.set = limitSetOf(limits)
-	if a.set.err == nil && a.rule.MaxWait > 0 && !a.set.waits {
-		return within(callback, limitsCanWait(a.rule.MaxWait, limits))
+	err := a.set.err
+	if err == nil && a.rule.MaxWait > 0 && !a.set.waits {
+		err = limitsCanWait(a.rule.MaxWait, limits)
 	}
-	return within(callback, a.set.err)
+	return within(callback, err)
 }
 
 // recovered makes a panic of a callback an error: it must neither admit the request nor take the server down. Defer it.

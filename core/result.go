@@ -36,12 +36,11 @@ func (r *Result) set(rule string, l *Limit, dryRun bool, answer *memory.Answer, 
 	r.Remaining, r.Granted, r.Over = int(u.Remaining), int(u.Granted), int(u.Over)
 	r.RetryAfter = Never
 	if answer.Retry < algorithm.Never {
-		r.RetryAfter = micros(answer.Retry)
+		r.RetryAfter = time.Duration(answer.Retry) * time.Microsecond
 	}
-	r.RefillAfter, r.ResetAfter, r.Wait = micros(u.Refill), micros(u.Reset), micros(answer.Wait)
+	r.RefillAfter, r.ResetAfter = time.Duration(u.Refill)*time.Microsecond, time.Duration(u.Reset)*time.Microsecond
+	r.Wait = time.Duration(answer.Wait) * time.Microsecond
 }
-
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // An answer is a Result in few bytes: what a store has answered about the one limit of a request.
 type answer struct {

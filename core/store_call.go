@@ -49,15 +49,19 @@ func (q *question) check(results []Result) error {
 
 // takeLocal reports false if the store has to be asked.
 func (k *storeClient) takeLocal(q *question) (results []Result, ok bool, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			results, ok, err = nil, true, invalid("the store panicked: %v", v)
-		}
-	}()
-	if results, ok = k.local.TakeLocal(q.claims, q.results); !ok {
-		return nil, false, nil
+	ok = true // if the store panics
+	defer storePanicked(&err)
+	if results, ok = k.local.TakeLocal(q.claims, q.results); ok {
+		err = q.check(results)
 	}
-	return results, true, q.check(results)
+	return results, ok, err
+}
+
+// storePanicked makes a panic of a store an error. Defer it.
+func storePanicked(err *error) {
+	if v := recover(); v != nil {
+		*err = invalid("the store panicked: %v", v)
+	}
 }
 
 var errNoReturn = errors.New("the store did not return")
@@ -73,15 +77,13 @@ func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.C
 	}
 	err = errNoReturn
 	defer func() {
-		if v := recover(); v != nil {
-			err = invalid("the store panicked: %v", v)
-		}
 		ended := time.Now()
 		if !errors.Is(err, breaker.ErrTooMany) { // otherwise the call waited, but the store was not asked
 			took = ended.Sub(begun)
 		}
 		k.record(ctx, ended, call, err)
 	}()
+	defer storePanicked(&err)
 	err = f(k.within(begun, ctx))
 	return 0, err
 }

@@ -99,22 +99,20 @@ func (k *storeClient) take(ctx context.Context, c *receipt, by decider, most tim
 	q := questions.Get().(*question)
 	defer questions.Put(q)
 	q.ask(c, by, most)
-	if k.local != nil {
-		if results, ok, err := k.takeLocal(q); ok {
-			if err == nil {
-				c.keep(results)
-			}
-			return 0, err
-		}
-	}
 	var results []Result
-	took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
-		results, err = k.store.Take(ctx, q.claims, q.results)
-		if err == nil {
-			err = q.check(results)
-		}
-		return err
-	})
+	local := false
+	if k.local != nil {
+		results, local, err = k.takeLocal(q)
+	}
+	if !local {
+		took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
+			results, err = k.store.Take(ctx, q.claims, q.results)
+			if err == nil {
+				err = q.check(results)
+			}
+			return err
+		})
+	}
 	if err == nil {
 		c.keep(results)
 	}

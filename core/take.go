@@ -115,14 +115,10 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 	return nil
 }
 
-// override sets the limits that the rule's Override returns for the key of a, if any.
+// override is replaceLimits without a request.
 func (a *asked) override() (err error) {
 	defer recovered(&err)
-	if limits := a.rule.Override(a.key); len(limits) > 0 {
-		a.over = true
-		return a.use(limits, "override")
-	}
-	return nil
+	return a.replaceLimits(nil, a.key)
 }
 
 // noLimits are the limits of a claim that has none and no rule.
