@@ -52,7 +52,7 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 	var before []*receipt
 	if c.nested {
 		before = g.own.before().receiptsOf(l, nil)
-		if slices.ContainsFunc(before, (*receipt).denies) {
+		if slices.ContainsFunc(before, func(c *receipt) bool { return !c.allowed }) {
 			return nil
 		}
 	}
@@ -91,7 +91,8 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 	}
 	for _, i := range indexes {
 		rule := &rules.rules[i]
-		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
+		done := func(c *receipt) bool { _, ok := c.keyOf(rule.Name); return ok }
+		if len(before) > 0 && slices.ContainsFunc(before, done) {
 			continue
 		}
 		a := c.add()

@@ -56,7 +56,7 @@ func (c *carried) decision() (d Decision, ok bool) {
 	switch {
 	case !made:
 		return d, ok
-	case !ok, c.receipt.isEmpty() && before.madeBy(c.receipt.limiter):
+	case !ok, c.receipt.isEmpty() && slices.ContainsFunc(before.receipts(), func(o *receipt) bool { return o.limiter == c.receipt.limiter }):
 		return before, true
 	}
 	return join(before, d), true

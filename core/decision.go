@@ -80,7 +80,7 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 func (d Decision) Key(rule string) (key string, ok bool) {
 	rule = ruleName(rule)
 	for _, c := range d.receipts() {
-		if !ok || c.denies() {
+		if !ok || !c.allowed {
 			if one, has := c.keyOf(rule); has {
 				key, ok = one, true
 			}
@@ -177,16 +177,6 @@ func join(a, b Decision) Decision {
 		}
 	}
 	return d
-}
-
-// madeBy reports whether l made d, alone or with other limiters.
-func (d *Decision) madeBy(l *Limiter) bool {
-	return slices.ContainsFunc(d.receipts(), func(c *receipt) bool { return c.limiter == l })
-}
-
-// has reports whether d has a result of rule.
-func (d *Decision) has(rule string) bool {
-	return slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule })
 }
 
 // receipts returns the receipts of all limiters that made d.

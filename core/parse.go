@@ -92,8 +92,12 @@ func parseLimit(word string) (l Limit, err error) {
 	if l.Rate, ok = parseCount(rate); !ok {
 		errs = append(errs, invalid("rate %q is not a whole number", strings.TrimSpace(rate)))
 	}
-	if l.Period, l.Calendar.Unit, ok = parsePeriodOrCalendar(strings.TrimSpace(period)); !ok {
-		errs = append(errs, periodMistake(strings.TrimSpace(period)))
+	period = strings.TrimSpace(period)
+	l.Calendar.Unit = calendarNames[strings.TrimSpace(strings.TrimPrefix(period, "1"))]
+	if l.Calendar.Unit == 0 {
+		if l.Period, ok = parsePeriod(period); !ok {
+			errs = append(errs, periodMistake(period))
+		}
 	}
 	if hasOptions {
 		errs = append(errs, l.parseOptions(options)...)
@@ -166,15 +170,6 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 func parseCount(s string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
 	return int(n), err == nil
-}
-
-// parsePeriodOrCalendar reads a period or a calendar unit.
-func parsePeriodOrCalendar(s string) (time.Duration, CalendarUnit, bool) {
-	if unit := calendarNames[strings.TrimSpace(strings.TrimPrefix(s, "1"))]; unit != 0 {
-		return 0, unit, true
-	}
-	period, ok := parsePeriod(s)
-	return period, 0, ok
 }
 
 // parsePeriod reads "m", "15m", "15 minutes", "1h30m" or "30d".

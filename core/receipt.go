@@ -268,13 +268,6 @@ func (c *receipt) firstResult(i int) (first int) {
 	return first
 }
 
-// forget forgets what the store has answered.
-func (c *receipt) forget() {
-	if c.decided = false; c.extra != nil {
-		c.extra.results, c.extra.degraded = nil, nil
-	}
-}
-
 // keyOf returns the key of the first claim of a rule.
 func (c *receipt) keyOf(rule string) (key string, ok bool) {
 	claims := c.claims()
@@ -286,28 +279,11 @@ func (c *receipt) keyOf(rule string) (key string, ok bool) {
 	return "", false
 }
 
-// decides reports whether c has a claim of a rule.
-func (c *receipt) decides(rule string) bool {
-	_, ok := c.keyOf(rule)
-	return ok
-}
-
 // isEmpty reports whether c has no claims.
 func (c *receipt) isEmpty() bool { return len(c.claims()) == 0 }
 
 // waits reports whether the request of c waits for its turn.
 func (c *receipt) waits() bool { return c.extra != nil && len(c.extra.waits) > 0 }
-
-// degraded returns why the fallback decided, or nil if the store did.
-func (c *receipt) degraded() error {
-	if c.extra == nil {
-		return nil
-	}
-	return c.extra.degraded
-}
-
-// denies reports whether the request is denied.
-func (c *receipt) denies() bool { return !c.allowed }
 
 // view returns the decision, with room for the result of answer. If room already has that, view does not write to it, because
 // an observer may have kept it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 )
 
 // Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower,
@@ -20,7 +21,7 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int)
 	case err != nil:
 	case cost < 0:
 		err = invalid("cost must not be negative, got %d", cost)
-	case rule != "" && rules.named(rule) == nil && !d.has(rule):
+	case rule != "" && rules.named(rule) == nil && !slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule }):
 		err = rules.noRule(rule)
 	}
 	if err != nil {
@@ -96,7 +97,8 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 		d, _ := c.own(new([1]Result))
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
-			known = known || r.limiter.hasCostAfter(rule)
+			own := r.limiter.rules.Load().named(rule)
+			known = known || own != nil && own.CostAfter != nil
 			first = cmp.Or(first, r.limiter)
 		}
 	}
@@ -104,12 +106,6 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 		first.reporter.costIgnored(ctx, rule, first.rules.Load().ignoresCost(rule))
 	}
 	return ok
-}
-
-// hasCostAfter reports whether l has a rule of this name with a CostAfter.
-func (l *Limiter) hasCostAfter(rule string) bool {
-	r := l.rules.Load().named(rule)
-	return r != nil && r.CostAfter != nil
 }
 
 // ignoresCost returns an error that says why SetCost has no effect for a rule without CostAfter.

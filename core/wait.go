@@ -168,7 +168,10 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt,
 	}
 	if err == nil && c.waitFrom(time.Time{}) > 0 && !l.enter(ctx, r, c) {
 		_ = c.settle(ctx, "", 0)
-		c.forget()
+		c.decided = false
+		if c.extra != nil {
+			c.extra.results, c.extra.degraded = nil, nil
+		}
 		for i := range inTurn {
 			inTurn[i].now = inTurn[i].now || !inTurn[i].dryRun
 		}
@@ -266,8 +269,8 @@ func (c *receipt) addHeld(claims []asked, later *receipt) {
 		}
 		before = before[n:]
 	}
-	if err := later.degraded(); err != nil {
-		c.more().degraded = err
+	if later.extra != nil && later.extra.degraded != nil {
+		c.more().degraded = later.extra.degraded
 	}
 	c.keep(results)
 	c.record()
