@@ -5,9 +5,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
-	"unsafe"
 )
 
 // An Observer is called after the decision for each request that a rule applied to, including requests that were denied or
@@ -49,25 +48,11 @@ type Observation struct {
 	Charged int
 }
 
-// spares has Observations that no call uses. A sync.Pool would take a hundred instructions more.
-var spares [64]struct {
-	atomic.Pointer[Observation]
-	_ [56]byte // of a cache line
-}
+var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// spareOf returns the place in spares for the request of c. Go allocates the records of different processors in different
-// pages, so processors rarely share a place.
-func spareOf(c *receipt) *atomic.Pointer[Observation] {
-	const page = 8 << 10
-	return &spares[uintptr(unsafe.Pointer(c))/page%uintptr(len(spares))].Pointer
-}
-
-// observation returns an Observation with the claims of c.
+// observation returns an Observation from the pool, with the claims of c.
 func (c *receipt) observation() *Observation {
-	o := spareOf(c).Swap(nil)
-	if o == nil {
-		o = new(Observation)
-	}
+	o := observations.Get().(*Observation)
 	claims := c.claims()
 	o.Claims = slices.Grow(o.Claims, len(claims))[:len(claims)]
 	for i := range claims {
@@ -76,11 +61,10 @@ func (c *receipt) observation() *Observation {
 	return o
 }
 
-// release makes o, the Observation of a request of c, available to other requests. It clears the fields that would keep the
-// request in memory.
-func (o *Observation) release(c *receipt) {
+// release returns o to the pool. It clears the fields that would keep the request in memory.
+func (o *Observation) release() {
 	*o = Observation{Claims: o.Claims[:0]}
-	spareOf(c).Store(o)
+	observations.Put(o)
 }
 
 // An ending is how a request that held something has ended, for observers.
@@ -110,7 +94,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 	if err != nil && r != nil && !o.Logged {
 		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
-	o.release(c)
+	o.release()
 	return err
 }
 
@@ -130,7 +114,7 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 	if e.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}
-	o.release(c)
+	o.release()
 }
 
 // notify passes o to the observers, except for the first n. A panic must not fail a request that was charged.
