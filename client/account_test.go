@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestKeys checks whose budget a request uses.
@@ -45,10 +46,7 @@ func TestKeys(t *testing.T) {
 					for j := 0; j < len(row.fields[i]); j += 2 {
 						r.Header.Set(row.fields[i][j], row.fields[i][j+1])
 					}
-					resp, err := c.Do(r)
-					if err != nil {
-						t.Fatal(err)
-					}
+					resp := must.Get(c.Do(r))(t)
 					resp.Body.Close()
 				}
 				if waited := time.Since(start2000) > 0; waited != row.same {
@@ -106,17 +104,9 @@ func byPath(limits map[string]string) *server {
 func send(t *testing.T, c *http.Client, line string) {
 	t.Helper()
 	var method, path string
-	if _, err := fmt.Sscan(line, &method, &path); err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequest(method, "http://api.example"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(line, &method, &path))(t)
+	r := must.Get(http.NewRequest(method, "http://api.example"+path, nil))(t)
+	resp := must.Get(c.Do(r))(t)
 	resp.Body.Close()
 }
 

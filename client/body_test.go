@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A watched body counts the bytes that are read. If hang is not 0, it hangs after hang bytes until it is closed.
@@ -73,10 +74,7 @@ func TestRequestBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(time.Hour)
 		tr := &client.Transport{Base: s}
-		resp, err := tr.RoundTrip(request(t, "http://api.example/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(tr.RoundTrip(request(t, "http://api.example/")))(t)
 		resp.Body.Close()
 		body := &watched{size: 10, closed: make(chan bool)}
 		r := request(t, "http://api.example/")
@@ -89,9 +87,5 @@ func TestRequestBodyIsClosed(t *testing.T) {
 
 func request(t testing.TB, url string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequest("GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(http.NewRequest("GET", url, nil))(t)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -30,9 +31,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	send := func(host, path, name string) {
 		r, _ := http.NewRequest("GET", "http://"+host+path+"?"+name, nil)
-		if _, err := tr.RoundTrip(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tr.RoundTrip(r))(t)
 	}
 	send("one", "/always", "always")
 	a := tr.accounts[accountKey{host: "one"}]
@@ -77,18 +76,14 @@ func TestLongNamesAreNotKept(t *testing.T) {
 			header = h
 			for _, url := range []url.URL{{Scheme: "http", Host: "a"}, {Scheme: "http", Host: "a", Path: "/" + long(name)}, {Scheme: "http", Host: long(name)}, {Scheme: long(name)}} {
 				for _, tr := range []*Transport{tr, keyed} {
-					if _, err := tr.RoundTrip(&http.Request{Method: "GET", URL: &url, Header: http.Header{}}); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(tr.RoundTrip(&http.Request{Method: "GET", URL: &url, Header: http.Header{}}))(t)
 				}
 			}
 			u, err := url.Parse("http://b" + name + "/" + name + "/" + strings.Repeat("x", size)) // its host and its segment share one string
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tr.RoundTrip(&http.Request{Method: "GET", URL: u, Header: http.Header{}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tr.RoundTrip(&http.Request{Method: "GET", URL: u, Header: http.Header{}}))(t)
 		}
 	}
 	header = nil
@@ -127,13 +122,9 @@ func TestLongNamesStayApart(t *testing.T) {
 	for i, long := range []string{strings.Repeat("\xff", 128), strings.Repeat("\U0010ffff", 128/4), strings.Repeat("\xff", 129), strings.Repeat("\xff", 5<<20)} {
 		path := fmt.Sprint("/", i)
 		left, name = "5", "a"+long
-		if err := send(path + "open"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, send(path+"open"))
 		left, name = "0", long
-		if err := send(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, send(path))
 		var limited *LimitedError
 		if !errors.As(send(path), &limited) || limited.Status != 200 || (limited.Policy == long) != (len(long) <= 128) {
 			t.Fatalf("%d: %+v, want an error that names the limit", i, limited)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestOnWait checks that OnWait is called once when a request begins to wait, with the time until the announced instant.
@@ -20,10 +21,7 @@ func TestOnWait(t *testing.T) {
 		}}}
 		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { announced, of = append(announced, d), append(of, r) }}
 		r := request(t, "http://api.example/")
-		resp, err := tr.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(tr.RoundTrip(r))(t)
 		resp.Body.Close()
 		if len(announced) != 1 || announced[0] != 10*time.Second || of[0] != r {
 			t.Errorf("announced %v, want once 10s", announced)

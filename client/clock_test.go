@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestLateResponseFromTheOldWindow has two requests in flight while a window ends. The response to the first request
@@ -16,14 +18,9 @@ func TestLateResponseFromTheOldWindow(t *testing.T) {
 		var tr Transport
 		begun := time.Now()
 		send := func() *exchange {
-			r, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequest(http.MethodGet, "http://api.example/", nil))(t)
 			e := &exchange{req: r, key: tr.keyOf(r)}
-			if err := tr.wait(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tr.wait(e))
 			return e
 		}
 		answer := func(e *exchange, at, reset time.Duration, left string) {

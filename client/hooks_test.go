@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestBefore checks that Before is called before each attempt, after the wait that the server asked for, and delays the attempt.
@@ -27,10 +28,7 @@ func TestBefore(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}}
-		resp, err := tr.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(tr.RoundTrip(r))(t)
 		resp.Body.Close()
 		sent := s.requests(start2000)
 		if len(called) != 2 || called[0] != 0 || called[1] < 11*time.Second || len(sent) != 2 ||
@@ -176,10 +174,7 @@ func TestOnDenied(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{handler: &script{responses: []response{row.response, {200, nil}}}, skew: row.skew}
 				got, at := time.Duration(-1), time.Duration(0)
-				r, err := http.NewRequest(row.method, "http://api.example/", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(http.NewRequest(row.method, "http://api.example/", nil))(t)
 				if row.method == "POST" {
 					r.Body = io.NopCloser(strings.NewReader("cargo"))
 				}
@@ -189,10 +184,7 @@ func TestOnDenied(t *testing.T) {
 					}
 					got, at = d, time.Since(start2000)
 				}}
-				resp, err := tr.RoundTrip(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := must.Get(tr.RoundTrip(r))(t)
 				resp.Body.Close()
 				if got != row.want || at != 0 {
 					t.Errorf("OnDenied got %v after %v, want %v at once", got, at, row.want)

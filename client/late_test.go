@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // limitedBy returns the LimitedError in err.
@@ -93,10 +94,7 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 					write(w, 429, "Retry-After", row.waits[n])
 					n++
 				})
-				resp, err := s.over(&client.Transport{}).Get("http://api.example/")
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := must.Get(s.over(&client.Transport{}).Get("http://api.example/"))(t)
 				body, err := io.ReadAll(resp.Body)
 				if resp.StatusCode != 429 || string(body) != "body" || err != nil || resp.Header.Get("Retry-After") != row.waits[n-1] {
 					t.Errorf("%v %q %v", resp, body, err)
@@ -145,10 +143,7 @@ func denyAndExtend(t *testing.T, text string) {
 			t.Errorf("the request behind it fails after %v, want when the 503 came", time.Since(start2000))
 		}
 	})
-	resp, err := c.Get("http://api.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Get("http://api.example/"))(t)
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != 429 || string(body) != text || time.Since(start2000) != 5*time.Second {
 		t.Errorf("status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))

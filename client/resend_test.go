@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A script returns its responses one after the other, repeats the last one, and records the requests.
@@ -75,10 +76,7 @@ func TestDenialsThatAreRetried(t *testing.T) {
 				c := (&server{handler: s}).over(&client.Transport{})
 				r, _ := http.NewRequest(row.method, "http://api.example/", row.body)
 				r.Header.Set("Idempotency-Key", "k1")
-				resp, err := c.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := must.Get(c.Do(r))(t)
 				resp.Body.Close()
 				want := map[bool]int{true: 200, false: row.denial.status}[row.again]
 				if resp.StatusCode != want || len(s.bodies) != 1 != row.again {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A server is an http.RoundTripper that serves requests from memory and records them.
@@ -98,10 +99,7 @@ func serve(h http.HandlerFunc) *server { return &server{handler: h} }
 // get sends a GET request, closes the response and returns its status.
 func get(t testing.TB, c *http.Client, path string) int {
 	t.Helper()
-	resp, err := c.Get("http://api.example" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Get("http://api.example" + path))(t)
 	resp.Body.Close()
 	return resp.StatusCode
 }

@@ -8,18 +8,15 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestBan(t *testing.T) {
 	s, fallback := new(settler), new(settler)
 	l := withStore(s, []core.Rule{perHour("login", 5)}, core.WithFallback(fallback))
-	if err := l.Ban(t.Context(), "login", "k", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Ban(t.Context(), "login", "k", time.Hour))
 	const longest = 10 * 365 * 24 * time.Hour
-	if err := l.Ban(t.Context(), "login", "k", longest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Ban(t.Context(), "login", "k", longest))
 	s.want(t, "ban login 1h0m0s", "ban login 87600h0m0s")
 	fallback.want(t, "ban login 1h0m0s", "ban login 87600h0m0s")
 	for _, row := range []struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"go.uber.org/goleak"
 )
 
@@ -25,10 +26,7 @@ func TestMain(m *testing.M) {
 // remaining returns what the first limit of rule leaves for key "k".
 func remaining(t *testing.T, l *core.Limiter, rule string) int {
 	t.Helper()
-	d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "k", Peek: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "k", Peek: true}))(t)
 	return d.Results[0].Remaining
 }
 
@@ -329,9 +327,7 @@ func testObservedClaim(t *testing.T) {
 		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 1 {
 			t.Fatalf("got %+v, %v; want 1 remaining", d, err)
 		}
-		if err := l.Refund(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Refund(t.Context(), d))
 	}
 }
 

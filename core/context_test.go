@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // word is a key of values in contexts.
@@ -106,10 +107,7 @@ func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	g, err := inner.Guard(r.Context(), r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(inner.Guard(r.Context(), r, nil))(t)
 	r, joined = g.Request(), g.Decision()
 	if carried, ok := core.FromContext(r.Context()); !ok || !reflect.DeepEqual(carried, joined) {
 		t.Errorf("the context carries %+v, want what Guard says: %+v", carried, joined)
@@ -191,9 +189,7 @@ func TestRefundOfJoinedDecision(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.refund != nil {
-			if err := step.refund.Refund(t.Context(), joined); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, step.refund.Refund(t.Context(), joined))
 		}
 		if a, b := remaining(t, outer, "a"), remaining(t, inner, "b"); a != step.a || b != step.b {
 			t.Errorf("%s: got %d and %d left, want %d and %d", step.why, a, b, step.a, step.b)
@@ -216,9 +212,7 @@ func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 		t.Fatalf("got %+v, want the results of three", all)
 	}
 	for i, l := range limiters {
-		if err := l.Refund(t.Context(), all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Refund(t.Context(), all))
 		if got := remaining(t, l, "r"); got != 5 {
 			t.Errorf("limiter %d: got %d left, want 5", i+1, got)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -165,14 +166,9 @@ func TestCheckLeavesSettlingToTheCaller(t *testing.T) {
 	rule := final("r", 5, core.Failures)
 	rule.Match = func(*http.Request) bool { return true } // a callback, so that Check works on a copy of the request
 	l := withStore(s, []core.Rule{rule})
-	d, err := l.Check(get("/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Check(get("/")))(t)
 	s.want(t)
-	if err := l.Settle(t.Context(), d, "r", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Settle(t.Context(), d, "r", 0))
 	s.want(t, "r 1→0")
 }
 

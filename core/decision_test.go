@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestTightest(t *testing.T) {
@@ -113,10 +114,7 @@ func TestDecisionKey(t *testing.T) {
 			l := core.Must(core.New(row.rules, row.opts...))
 			for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
 				for i := range 3 {
-					d, err := decide(get("/"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					d := must.Get(decide(get("/")))(t)
 					for _, r := range row.rules {
 						if key, ok := d.Key(r.Name); key != "user:"+r.Name || !ok {
 							t.Errorf("%s %d: rule %q: got %q, %v", name, i, r.Name, key, ok)
@@ -155,14 +153,8 @@ func TestDecisionKeyOfTwoLimiters(t *testing.T) {
 	} {
 		outer, inner := limiter("user:42", core.PerHour(5)), limiter("ip:203.0.113.9", core.PerHour(row.inner))
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		a, err := outer.Guard(r.Context(), r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := inner.Guard(a.Request().Context(), a.Request(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(outer.Guard(r.Context(), r, nil))(t)
+		b := must.Get(inner.Guard(a.Request().Context(), a.Request(), nil))(t)
 		if key, ok := b.Decision().Key(""); key != row.want || !ok {
 			t.Errorf("%s: got %q, %v, want %s", why, key, ok, row.want)
 		}

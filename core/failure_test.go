@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func dry(r core.Rule) core.Rule {
@@ -414,10 +415,7 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 				l := withStore(s, []core.Rule{tt.limit.By(keyK)})
 				admitted, degraded := 0, 0
 				for time.Since(start) < 30*time.Second {
-					d, err := l.Check(get("/"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					d := must.Get(l.Check(get("/")))(t)
 					if d.Allowed {
 						admitted++
 					}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // allow takes n requests of a key and checks how many of them are admitted.
@@ -14,10 +15,7 @@ func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
 	t.Helper()
 	admitted := 0
 	for range n {
-		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key}))(t)
 		if d.Allowed {
 			admitted++
 		}
@@ -29,10 +27,7 @@ func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
 
 func left(t *testing.T, l *core.Limiter, key string, limits ...core.Limit) core.Result {
 	t.Helper()
-	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true}))(t)
 	return d.Results[0]
 }
 
@@ -42,9 +37,7 @@ func plan(limits ...core.Limit) core.Rule {
 
 func grant(t *testing.T, l *core.Limiter, key string, n int) {
 	t.Helper()
-	if err := l.Grant(t.Context(), "plan", key, n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", key, n))
 }
 
 func TestGrantMistakes(t *testing.T) {
@@ -99,10 +92,7 @@ func TestHundredGrantsNeverAddUpToMore(t *testing.T) {
 		if i < grants {
 			grant(t, l, "k", 1)
 		}
-		d, err := l.UsageOf(t.Context(), "plan", "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.UsageOf(t.Context(), "plan", "k"))(t)
 		got, want := d.Results[0].Granted, min(i+1, grants) // of an hour, the first grants have not ended
 		if ended := i + 1 - int(time.Hour/apart); ended > 0 {
 			want = max(want-ended, 0)
@@ -120,9 +110,7 @@ func TestGrants(t *testing.T) {
 	for i := range 120 {
 		grant(t, l, "k", i+1)
 	}
-	if err := l.Grant(t.Context(), "other", "k2", -7); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "other", "k2", -7))
 	s.fault = unreachable
 	if err := l.Grant(t.Context(), "plan", "k", 1000); err == nil {
 		t.Error("a grant without the store succeeds")
@@ -156,9 +144,7 @@ func TestUnusedGrantSurvivesAFlood(t *testing.T) {
 		grant(t, l, "k", 50)
 		for i := range 500 {
 			now = now.Add(time.Second)
-			if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: fmt.Sprint(i)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: fmt.Sprint(i)}))(t)
 		}
 		if got := left(t, l, "k").Remaining; got != 150 {
 			t.Errorf("%v: %d remain after a flood of other keys, want 150", limit, got)

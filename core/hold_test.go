@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -59,10 +60,7 @@ func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		held[0].Hold, held[0].Peek, held[0].Cost = false, true, 1
-		results, err := m.Take(context.Background(), held, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := must.Get(m.Take(context.Background(), held, nil))(t)
 		for i, left := range []int{2, 0, 0, 0, 0, 9} {
 			if results[i].Remaining != left {
 				t.Errorf("%v: %d remain, want %d", results[i].Limit, results[i].Remaining, left)
@@ -95,14 +93,9 @@ func TestPairIsForgottenOnceItsHoldsHaveEnded(t *testing.T) {
 func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{perHour("r", 9)}))
-		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true}))(t)
 		time.Sleep(2 * time.Minute)
-		if err := l.Settle(t.Context(), d, "r", 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Settle(t.Context(), d, "r", 1))
 		r := httpGetPeek(t, l)
 		if r.Remaining != 8 {
 			t.Errorf("%+v, want 8 of 9 remaining", r)
@@ -132,21 +125,14 @@ func TestHealthReportsHeldClaims(t *testing.T) {
 		want(0, "at first")
 		var decisions []core.Decision
 		for _, key := range []string{"a", "a", "b", "c"} {
-			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: key, Hold: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key, Hold: true}))(t)
 			decisions = append(decisions, d)
 		}
 		want(4, "four claims of three keys")
-		if err := l.Settle(t.Context(), decisions[0], "r", 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Settle(t.Context(), decisions[0], "r", 1))
 		want(3, "one is settled")
 		time.Sleep(59 * time.Second)
-		if err := l.Renew(t.Context(), decisions[2]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Renew(t.Context(), decisions[2]))
 		want(3, "before they expire")
 		time.Sleep(7 * time.Second)
 		want(1, "all but the renewed one have expired, and nobody has asked for their keys since")
@@ -262,21 +248,14 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, seen := new(settler), new(recorder)
 		l := withStore(s, []core.Rule{final("r", 50, core.Failures), perHour("plain", 50)}, core.WithObserver(seen.observe))
-		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3}))(t)
 		time.Sleep(time.Hour) // nothing renews it by itself
 		s.want(t)
 		if err := l.Renew(t.Context(), d); err != nil || !s.settled[0].At.Equal(time.Now()) {
 			t.Fatalf("%v; renewed %+v", err, s.settled)
 		}
-		if err := errors.Join(l.Settle(t.Context(), d, "r", 9), l.Settle(t.Context(), d, "r", 1), l.Renew(t.Context(), d)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Settle(t.Context(), d, "", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(l.Settle(t.Context(), d, "r", 9), l.Settle(t.Context(), d, "r", 1), l.Renew(t.Context(), d)))
+		must.Do(t, l.Settle(t.Context(), d, "", 0))
 		s.want(t, "renew r", "r 7→9", "charged plain 3→0")
 		if !s.settled[1].At.Equal(time.Now()) {
 			t.Errorf("settled at %v, want the instant of the renewal", s.settled[1].At)
@@ -305,9 +284,7 @@ func TestRenewOfWhatHoldsNothingCallsNoStore(t *testing.T) {
 	one, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"})
 	two, twoErr := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, core.Claim{Rule: "other", Key: "k"})
 	held, heldErr := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
-	if err := errors.Join(err, twoErr, heldErr, l.Settle(t.Context(), held, "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, twoErr, heldErr, l.Settle(t.Context(), held, "", 0)))
 	before := s.calls.Load()
 	if err := errors.Join(l.Renew(t.Context(), one), l.Renew(t.Context(), two), l.Renew(t.Context(), held)); err != nil {
 		t.Error(err)

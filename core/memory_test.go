@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -54,9 +55,7 @@ func TestResetForgetsAndMakesRoom(t *testing.T) {
 				if admits(m, one(key, algorithms...)) {
 					t.Fatalf("key %d: 101 admitted", i)
 				}
-				if err := m.Reset(context.Background(), []core.Pair{{Rule: "rule", Key: key}}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.Reset(context.Background(), []core.Pair{{Rule: "rule", Key: key}}))
 			}
 		}
 	})
@@ -193,12 +192,8 @@ func TestLimiterInMemoryStartsNoGoroutine(t *testing.T) {
 				g.Settle(core.Outcome{Status: 401})
 			})
 		}
-		if err := l.SetRules(rules[:1]); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Reset(t.Context(), "default", "k"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.SetRules(rules[:1]))
+		must.Do(t, l.Reset(t.Context(), "default", "k"))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // failing returns a rule "r" whose key func fails with err.
@@ -75,9 +76,7 @@ func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
 	trial := dry(perHour("trial", 0))
 	l := core.Must(core.New([]core.Rule{trial, perHour("a", 10), perHour("b", 10)}, core.WithObserver(seen.observe)))
 	r := get("/")
-	if _, err := l.Check(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Check(r))(t)
 	o := seen.seen[0]
 	if o.Request != r || o.Err != nil || !o.Allowed || len(o.Results) != 3 {
 		t.Errorf("got %+v, want the decision and its request", o)
@@ -142,9 +141,7 @@ func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 		l := withStore(s, []core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe))
 		check := func(why string, want time.Duration) {
 			t.Helper()
-			if _, err := l.Check(get("/")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Check(get("/")))(t)
 			if o := seen.seen[len(seen.seen)-1]; o.Store != want {
 				t.Errorf("%s: got %v, want %v", why, o.Store, want)
 			}

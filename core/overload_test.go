@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // bound is how many decisions of a process may wait for a store.
@@ -209,9 +210,7 @@ func TestSettlementsPassAnOpenBreaker(t *testing.T) {
 		}
 		late.Store(true)
 		for range 30 {
-			if _, err := l.Take(t.Context(), core.Claim{Rule: "other", Key: "k"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Take(t.Context(), core.Claim{Rule: "other", Key: "k"}))(t)
 		}
 		if late.Store(false); !l.StoreHealth().Down {
 			t.Error("the breaker is closed after 30 late calls")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -56,9 +57,7 @@ func TestUntrustedProxyIsLoggedOnce(t *testing.T) {
 				r := get("/")
 				r.RemoteAddr = row.peer
 				r.Header.Set(row.header, row.value)
-				if _, err := l.Check(r); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Check(r))(t)
 			}
 			lines := strings.Count(log.String(), "\n")
 			if row.want == nil && lines != 0 || row.want != nil && lines != 1 {
@@ -94,9 +93,7 @@ func TestNotedProxyAllocatesNothing(t *testing.T) {
 	check := func(peer, header string) float64 {
 		ip := "ip:" + strings.TrimSuffix(peer, ":80")
 		rule := core.PerSecond(1_000_000).By(func(*http.Request) (string, error) { return ip, nil })
-		if err := l.SetRules([]core.Rule{rule}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.SetRules([]core.Rule{rule}))
 		r := get("/")
 		r.RemoteAddr = peer
 		r.Header.Set(header, "203.0.113.9")

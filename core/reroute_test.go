@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // apiAndLogin returns a limiter of 100 requests of any kind, of which 5 may be logins.
@@ -152,9 +153,7 @@ func TestRulesThatDidNotApplyBefore(t *testing.T) {
 		l = core.Must(core.New([]core.Rule{rule}, row.opts...))
 		r, _, _ := guard(l, get("/"))
 		if routed = true; row.routes != nil {
-			if err := l.SetRules(row.routes); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.SetRules(row.routes))
 		}
 		_, d, err := guard(l, r)
 		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {

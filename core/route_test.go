@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A known is a router that finds the same pattern for every request.
@@ -120,10 +121,7 @@ func TestRoutePattern(t *testing.T) {
 // The adapter around the handler knows the route.
 func TestCheckInsideAnAdapterFindsItsRoute(t *testing.T) {
 	outer := core.Must(core.New([]core.Rule{perHour("outer", 5)}))
-	g, err := outer.Guard(t.Context(), get("/"), known("/p"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(outer.Guard(t.Context(), get("/"), known("/p")))(t)
 	rule := perHour("inner", 5)
 	rule.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/p" }
 	if d, err := core.Must(core.New([]core.Rule{rule})).Check(g.Request()); err != nil || len(d.Results) != 1 {
@@ -164,10 +162,7 @@ func routed(patterns ...string) core.Rule {
 // applied returns the names of the rules of l that apply to r.
 func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 	t.Helper()
-	d, err := l.Peek(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Peek(r))(t)
 	for _, res := range d.Results {
 		names = append(names, res.Rule)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func constKey(*http.Request) (string, error) { return "const:all", nil }
@@ -155,9 +156,7 @@ func TestRuleWithoutKeyIsForTake(t *testing.T) {
 			t.Error("a request that was not decided was charged")
 		}
 	}
-	if err := l.SetRules([]core.Rule{allow10(), nowhere}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.SetRules([]core.Rule{allow10(), nowhere}))
 	if d, err := l.Check(get("/")); err != nil || !d.Allowed {
 		t.Errorf("a rule that does not apply: got %+v, %v", d, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
@@ -17,9 +18,7 @@ func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
 		}
 	}
 	rules := []core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(100)}}, named("b")}
-	if err := l.SetRules(rules); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.SetRules(rules))
 	rules[0].Limits[0] = core.PerHour(1)
 	d, err := l.Peek(get("/"))
 	if err != nil || len(d.Results) != 2 || d.Results[0].Remaining != 90 {
@@ -35,9 +34,7 @@ func TestSetRulesReplacesAllOrNone(t *testing.T) {
 			t.Errorf("after an error: got rules %q, want those before", got)
 		}
 	}
-	if err := l.SetRules([]core.Rule{named("c")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.SetRules([]core.Rule{named("c")}))
 	if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("got rules %q, want only the new one", got)
 	}

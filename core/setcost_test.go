@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestSetCost(t *testing.T) {
@@ -19,10 +20,7 @@ func TestSetCost(t *testing.T) {
 	inner := withStore(s, []core.Rule{final("tokens", 100_000, costOf), final("other", 9, costOf)})
 	var ctx context.Context
 	serve(t, outer, func(r *http.Request, g *core.Guard) {
-		in, err := inner.Guard(r.Context(), r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(inner.Guard(r.Context(), r, nil))(t)
 		ctx = in.Request().Context()
 		for _, step := range []struct {
 			why, rule string
@@ -91,10 +89,7 @@ func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{final("tokens", 9, costOf), idle, perHour("plain", 5)}, options...))
 	for range 3 {
 		serve(t, outer, func(r *http.Request, _ *core.Guard) {
-			g, err := l.Guard(r.Context(), r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(l.Guard(r.Context(), r, nil))(t)
 			ctx := g.Request().Context()
 			core.SetCost(ctx, "tokens", -1)
 			for _, rule := range []string{"tokns", "plain", "tokens", "idle", "outer"} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestSettle(t *testing.T) {
@@ -31,14 +32,9 @@ func TestSettle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("a", 10), perHour("b", 10)}))
-			d, err := l.Take(t.Context(), tt.claims...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
 			for _, s := range tt.settle {
-				if err := l.Settle(t.Context(), d, s.Rule, s.Cost); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Settle(t.Context(), d, s.Rule, s.Cost))
 			}
 			if a, b := remaining(t, l, "a"), remaining(t, l, "b"); a != tt.a || b != tt.b {
 				t.Errorf("got %d and %d left, want %d and %d", a, b, tt.a, tt.b)

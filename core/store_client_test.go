@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestStoreIsCalledInTheGoroutineOfTheRequest(t *testing.T) {
@@ -19,9 +20,7 @@ func TestStoreIsCalledInTheGoroutineOfTheRequest(t *testing.T) {
 		stack = debug.Stack()
 		return nil
 	}}
-	if _, err := withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/")))(t)
 	if !bytes.Contains(stack, []byte("core.(*Limiter).Check(")) {
 		t.Errorf("the store was called from:\n%s", stack)
 	}
@@ -147,10 +146,7 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 		l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithObserver(seen.observe))
 		take := func(key string) core.Decision {
 			t.Helper()
-			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key}))(t)
 			return d
 		}
 		for range 4 {

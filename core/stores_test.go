@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var errUnreachable = errors.New("connection refused")
@@ -188,10 +189,7 @@ func costOf(_ *http.Request, o core.Outcome) int { return o.Cost }
 // serve has l guard a request, which handle serves, and returns what End was called after.
 func serve(t *testing.T, l *core.Limiter, handle func(r *http.Request, g *core.Guard)) {
 	t.Helper()
-	g, err := l.Guard(context.Background(), get("/"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(l.Guard(context.Background(), get("/"), nil))(t)
 	defer g.End()
 	handle(g.Request(), &g)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestTake(t *testing.T) {
@@ -139,20 +140,13 @@ func TestRefund(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10), trial}))
-			if _, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}); err != nil {
-				t.Fatal(err)
-			}
-			d, err := l.Take(t.Context(), tt.claims...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}))(t)
+			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
 			if got := remaining(t, l, "r"); got != tt.r {
 				t.Errorf("before: got %d left, want %d", got, tt.r)
 			}
 			for range 2 { // the second time gives back nothing more
-				if err := l.Refund(t.Context(), d); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Refund(t.Context(), d))
 				if r, trial := remaining(t, l, "r"), remaining(t, l, "trial"); r != tt.left || trial != tt.trial {
 					t.Errorf("after: got %d and %d left, want %d and %d", r, trial, tt.left, tt.trial)
 				}
@@ -192,16 +186,12 @@ func TestReset(t *testing.T) {
 	take("r", "k", tier, 4, "first of a tier")
 	take("r", "other", nil, 9, "another key")
 	take("", "k", nil, 9, "another rule")
-	if err := l.Reset(t.Context(), "r", "k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reset(t.Context(), "r", "k"))
 	take("r", "k", nil, 9, "forgotten")
 	take("r", "k", tier, 4, "its tiers are forgotten too")
 	take("r", "other", nil, 8, "another key stays")
 	take("", "k", nil, 8, "another rule stays")
-	if err := l.Reset(t.Context(), "", "k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reset(t.Context(), "", "k"))
 	take("default", "k", nil, 9, "no name is default")
 	wantError(t, l.Reset(t.Context(), "r", ""), core.ErrNoKey, `reset of rule "r"`)
 	wantError(t, l.Reset(t.Context(), "jobs", "k"), core.ErrInvalid, `spillgate: reset: there is no rule "jobs"`)
@@ -314,10 +304,7 @@ func (x *taker) take(t *testing.T, c core.Claim) (got taking) {
 		}
 	}
 	got.health = x.limiter.StoreHealth()
-	peek, err := x.limiter.Take(t.Context(), core.Claim{Rule: c.Rule, Key: "k", Peek: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	peek := must.Get(x.limiter.Take(t.Context(), core.Claim{Rule: c.Rule, Key: "k", Peek: true}))(t)
 	got.left = peek.Results[0].Remaining
 	return got
 }

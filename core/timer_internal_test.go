@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // slowStore admits everything, and takes a while to settle.
@@ -34,10 +36,7 @@ func TestNoTimerIsLeftBehind(t *testing.T) {
 				rule := PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
 				rule.Name, rule.CostAfter = "r", Failures
 				l := Must(New([]Rule{rule}, WithStore(new(slowStore))))
-				g, err := l.Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				g := must.Get(l.Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil))(t)
 				timer := g.own.receipt.extra.timer
 				if !timer.Stop() {
 					t.Fatal("nobody renews the hold")

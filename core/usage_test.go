@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestUsage(t *testing.T) {
@@ -39,10 +40,7 @@ func TestUsage(t *testing.T) {
 	r := httptest.NewRequest("GET", "/usage", nil)
 	r.Header.Set("User", "ann")
 	for range 1000 {
-		d, err := l.Usage(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Usage(r))(t)
 		if len(d.Results) != 3 || d.Results[0].Remaining != 100 || d.Results[1].Remaining != 10 || d.Results[2].Rule != "export" || d.Results[2].Remaining != 50 {
 			t.Fatalf("got %+v, want all of plan and export", d.Results)
 		}
@@ -101,9 +99,7 @@ func TestUsageOf(t *testing.T) {
 		{Name: "uploads", Limits: []core.Limit{core.AtOnce(2)}},
 	}
 	l := core.Must(core.New(rules, core.WithObserver(func(context.Context, *core.Observation) { observed++ })))
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "ann", Cost: 3}, core.Claim{Rule: "uploads", Key: "ann", Hold: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "ann", Cost: 3}, core.Claim{Rule: "uploads", Key: "ann", Hold: true}))(t)
 	observed = 0
 	for range 3 {
 		for _, tt := range []struct {

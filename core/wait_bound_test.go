@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A wentOn is a request that went on at an instant, at the cost that it was settled at.
@@ -66,9 +67,7 @@ func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 				time.Sleep(anytime(2 * each))
 				l := processes[random.IntN(len(processes))]
 				if random.IntN(30) == 0 {
-					if err := l.Ban(t.Context(), "r", "k", 1+anytime(5*each)); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, l.Ban(t.Context(), "r", "k", 1+anytime(5*each)))
 					continue
 				}
 				c := core.Claim{Rule: "r", Key: []string{"k", "k", "other"}[random.IntN(3)], Cost: 1 + random.IntN(one.Capacity()), MaxWait: anytime(min(time.Hour, 20*each))}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // waiting is a rule for key "k" whose requests wait.
@@ -328,9 +329,7 @@ func TestBanAndWait(t *testing.T) {
 			booked <- time.Since(begun)
 		}()
 		synctest.Wait()
-		if err := l.Ban(t.Context(), "r", "k", 3*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Ban(t.Context(), "r", "k", 3*time.Second))
 		if d, _ := l.Take(t.Context(), job); d.Allowed || d.RetryAfter() != time.Second {
 			t.Errorf("%+v, want a denial for 1s", d)
 		}
@@ -357,9 +356,7 @@ func TestResetKeepsTurns(t *testing.T) {
 			all.Go(func() { _, _ = l.Wait(t.Context(), job) })
 		}
 		synctest.Wait()
-		if err := errors.Join(l.Reset(t.Context(), "r", "k"), l.SetRules([]core.Rule{waiting("1/m", 0)})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(l.Reset(t.Context(), "r", "k"), l.SetRules([]core.Rule{waiting("1/m", 0)})))
 		if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
 			t.Errorf("after the reset: %+v", d)
 		}
@@ -618,9 +615,7 @@ func TestWaitingRequestIsSmall(t *testing.T) {
 	memory := func(waits bool) int64 {
 		l := core.Must(core.New([]core.Rule{waiting("1000000/s", time.Hour)}))
 		if waits {
-			if err := l.Ban(t.Context(), "r", "const:all", 50*time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Ban(t.Context(), "r", "const:all", 50*time.Minute))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var handled atomic.Int64

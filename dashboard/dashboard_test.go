@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -60,21 +61,13 @@ func (s *scene) event(t *testing.T, query string) (e map[string]any) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events"+query, nil)
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("got %s", got)
 	}
-	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e); err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(bufio.NewReader(resp.Body).ReadString('\n'))(t)
+	must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e))
 	return e
 }
 
@@ -86,10 +79,7 @@ func (s *scene) post(t *testing.T, action string, form url.Values, fields ...str
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
 	var answer map[string]any
 	_ = json.NewDecoder(resp.Body).Decode(&answer)
@@ -102,10 +92,7 @@ func TestFiles(t *testing.T) {
 		"/chart.js": "text/javascript", "/icon.svg": "image/svg+xml", "/any/prefix/": "text/html", "/any/prefix/app.js": "text/javascript"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			r, _ := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
-			resp, err := s.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(s.Client().Do(r))(t)
 			resp.Body.Close()
 			if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), kind) {
 				t.Errorf("%s %s: got %d, %s", method, path, resp.StatusCode, resp.Header.Get("Content-Type"))
@@ -120,10 +107,7 @@ func TestFiles(t *testing.T) {
 
 func TestPageLoadsAllFiles(t *testing.T) {
 	s := newScene(t, false)
-	resp, err := s.Client().Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Get(s.URL))(t)
 	defer resp.Body.Close()
 	page, _ := io.ReadAll(resp.Body)
 	for _, file := range []string{"style.css", "chart.js", "app.js", "lookup.js", "icon.svg"} {
@@ -137,10 +121,7 @@ func TestFilesAreSmall(t *testing.T) {
 	s := newScene(t, false)
 	size := 0
 	for _, path := range []string{"/", "/style.css", "/app.js", "/lookup.js", "/chart.js", "/icon.svg"} {
-		resp, err := s.Client().Get(s.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Get(s.URL + path))(t)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || len(text) == 0 {
@@ -157,10 +138,7 @@ func TestMethods(t *testing.T) {
 	s := newScene(t, false)
 	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"GET", "/ban"}, {"POST", "/none"}} {
 		r, _ := http.NewRequestWithContext(t.Context(), c[0], s.URL+c[1], nil)
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Do(r))(t)
 		resp.Body.Close()
 		if resp.StatusCode != 405 || resp.Header.Get("Allow") == "" {
 			t.Errorf("%s: got %d", c, resp.StatusCode)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -55,10 +56,7 @@ func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			r.Header.Set("X-Forwarded-Host", "localhost")
 			r.Host = "evil.example"
-			resp, err := s.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(s.Client().Do(r))(t)
 			text := make([]byte, 1000)
 			n, _ := resp.Body.Read(text) // not to its end, because a stream has none
 			resp.Body.Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -33,9 +34,7 @@ func TestOverridesAndGrants(t *testing.T) {
 	}
 	s.ask("partner", "partner", "ann")
 	for rule, n := range map[string]int{"plan": -30, "other": 50} {
-		if err := l.Grant(t.Context(), rule, "user:partner", n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Grant(t.Context(), rule, "user:partner", n))
 	}
 	e := s.event(t, "")
 	own, _ := e["own"].([]any)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -79,10 +80,7 @@ func sum(list any) (n float64) {
 
 func TestStreamEndsAtShutdown(t *testing.T) {
 	s := newScene(t, false)
-	resp, err := s.Client().Get(s.URL + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.Client().Get(s.URL + "/events"))(t)
 	defer resp.Body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -98,10 +96,7 @@ func TestViewersAreBounded(t *testing.T) {
 	statuses := make(map[int]int)
 	for range 101 {
 		r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil)
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Do(r))(t)
 		defer resp.Body.Close()
 		statuses[resp.StatusCode]++
 	}
@@ -118,17 +113,11 @@ func TestEventsAreForThePage(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel) // the stream stays open until then
-		r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil))(t)
 		if field != "" {
 			r.Header.Set(field, value)
 		}
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Do(r))(t)
 		return resp.StatusCode
 	}
 	for range 101 {
@@ -159,16 +148,12 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	s.ask("ann")
 	changed := s.limiter.Rules()
 	changed[0].Limits = []core.Limit{core.PerDay(7)}
-	if err := s.limiter.SetRules(changed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.limiter.SetRules(changed))
 	limits := s.event(t, "")["rules"].([]any)[0].(map[string]any)["limits"].([]any)
 	if len(limits) != 2 {
 		t.Fatalf("got %v", limits)
 	}
-	if err := s.limiter.SetRules(changed[:1]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.limiter.SetRules(changed[:1]))
 	if removed := s.event(t, "")["rules"].([]any)[1].(map[string]any); removed["name"] != "trial" || removed["onFailure"] != nil {
 		t.Errorf("got %v of a rule that was removed", removed)
 	}

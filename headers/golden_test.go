@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -41,14 +42,9 @@ func TestGolden(t *testing.T) {
 			}
 			path := filepath.Join("testdata", s.name+".golden")
 			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, got, 0o644))
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(path))(t)
 			if string(got) != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

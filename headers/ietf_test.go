@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func number(t testing.TB, s string) int64 {
@@ -101,14 +102,8 @@ func FuzzIETF(f *testing.F) {
 		}
 		h := http.Header{}
 		headers.IETF(h, decision(noon, results...))
-		policies, err := parseList(h.Get("RateLimit-Policy"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		states, err := parseList(h.Get("RateLimit"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		policies := must.Get(parseList(h.Get("RateLimit-Policy")))(t)
+		states := must.Get(parseList(h.Get("RateLimit")))(t)
 		if len(policies) != len(results) || len(states) != len(results) {
 			t.Fatalf("%d policies and %d states for %d results", len(policies), len(states), len(results))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // names returns the names of the policies in both fields of IETF.
@@ -123,10 +124,7 @@ func TestPolicyNamesOfNestedLimiters(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		var d core.Decision
 		for _, l := range row.limiters {
-			g, err := l.Guard(r.Context(), r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(l.Guard(r.Context(), r, nil))(t)
 			r, d = g.Request(), g.Decision()
 			if !g.Admitted() {
 				break

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // The policy of a calendar limit has the length of the current window, and the fields point to the start of the next one.
@@ -68,14 +69,9 @@ func TestFieldsAddUpWithGrants(t *testing.T) {
 		cost := s.n
 		if s.do == "grant" {
 			cost = 1
-			if err := l.Grant(t.Context(), "plan", "k", s.n); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Grant(t.Context(), "plan", "k", s.n))
 		}
-		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Cost: cost})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Cost: cost}))(t)
 		h := http.Header{}
 		headers.GitHub(h, d)
 		field := func(name string) int {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // remoteIPCases are the cases of TestRemoteIP.
@@ -171,10 +172,7 @@ func TestKeyIsTheOnlyAllocation(t *testing.T) {
 		{"forwarded, unknown", ClientIP{Trusted: ten, Header: "forwarded"}, request("10.0.0.1:80", "Forwarded", "for=unknown")},
 	} {
 		t.Run(row.why, func(t *testing.T) {
-			fn, err := NewClientIP(row.config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fn := must.Get(NewClientIP(row.config))(t)
 			for name, fn := range map[string]func(*http.Request) (string, error){"Key": row.config.Key, "NewClientIP": fn, "RemoteIP": RemoteIP} {
 				if n := testing.AllocsPerRun(100, func() { _, _ = fn(row.r) }); n > 1 {
 					t.Errorf("%s: got %v allocations, want 1", name, n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var fuzzProxies = prefixes("10.0.0.0/8", "2001:db8:ffff::/48")
@@ -40,10 +41,7 @@ func checkForm(t *testing.T, key string) {
 func keyOf(t *testing.T, c ClientIP, remote, header string, lines ...string) string {
 	t.Helper()
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{header: lines}}
-	key, err := c.Key(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(c.Key(r))(t)
 	checkForm(t, key)
 	return key
 }

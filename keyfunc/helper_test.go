@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // request returns a request from remote with header lines: name, value, name, value.
@@ -49,9 +50,6 @@ func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 func checkClientIP(t *testing.T, c ClientIP, r *http.Request, want string) {
 	t.Helper()
 	checkKey(t, c.Key, r, want)
-	fn, err := NewClientIP(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fn := must.Get(NewClientIP(c))(t)
 	checkKey(t, fn, r, want)
 }

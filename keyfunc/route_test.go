@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestMethod(t *testing.T) {
@@ -50,10 +51,7 @@ func (p found) RoutePattern(*http.Request) (string, error) { return string(p), n
 func TestPatternWithoutRoute(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("GET", "/nowhere", nil)
-	g, err := l.Guard(r.Context(), r, found(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(l.Guard(r.Context(), r, found("")))(t)
 	checkKey(t, Pattern, g.Request(), "route:(none)")
 	if key, err := Pattern(r); !errors.Is(err, core.ErrInvalid) || key != "" {
 		t.Errorf("without a router: %q, %v, want ErrInvalid", key, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // clientIPMistakesCases are the cases of TestClientIPMistakes.
@@ -73,10 +74,7 @@ func TestClientIPAllMistakesAtOnce(t *testing.T) {
 
 func TestNewClientIPCopies(t *testing.T) {
 	trusted := prefixes("10.0.0.0/8")
-	fn, err := NewClientIP(ClientIP{Trusted: trusted})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fn := must.Get(NewClientIP(ClientIP{Trusted: trusted}))(t)
 	trusted[0] = netip.MustParsePrefix("192.0.2.0/24")
 	checkKey(t, fn, request("10.0.0.1:80", xff, "198.51.100.7"), "ip:198.51.100.7")
 }

@@ -7,14 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
 func TestExplain(t *testing.T) {
-	f, err := rulefile.Check("f.yaml", []byte(whole))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(rulefile.Check("f.yaml", []byte(whole)))(t)
 	login := rulefile.Explanation{Rule: "login", Key: "ip", Limits: "5/10m, 20/1d", OnFailure: "closed"}
 	api := rulefile.Explanation{
 		Rule: "api", Key: "user", Limits: "10/1s, 120/1m;burst=200", Tiers: "plan: pro 100/1s, free 1/1s", Cost: "exportCost", DryRun: true, OnFailure: "open",
@@ -86,10 +84,7 @@ func TestExplainShowsKey(t *testing.T) {
 		{"pattern", "203.0.113.9:1", nil, "", ""},
 	}
 	for _, tt := range tests {
-		f, err := rulefile.Check("f.yaml", []byte(proxies+"rules: [{key: \""+tt.key+"\", limits: 1/s}]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(rulefile.Check("f.yaml", []byte(proxies+"rules: [{key: \""+tt.key+"\", limits: 1/s}]\n")))(t)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Header = tt.remote, tt.header
 		all, err := f.Explain(r)

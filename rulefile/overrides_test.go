@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -29,10 +30,7 @@ rules:
 `
 
 func TestOverridesOfKeysAndNetworks(t *testing.T) {
-	file, err := Parse([]byte(strings.ReplaceAll(overridden, "funcs: [user]", "")), Funcs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(Parse([]byte(strings.ReplaceAll(overridden, "funcs: [user]", "")), Funcs{}))(t)
 	tests := []struct{ key, want string }{
 		{"key:0123456789abcdef0123456789abcdef", "100000/month"},
 		{"key:other", ""},
@@ -147,9 +145,7 @@ func TestCutOverridesEqualParsedOverrides(t *testing.T) {
 	}
 	m := newMistakes("f", text.String())
 	root := parseTree(text.String(), m)
-	if err := m.err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.err())
 	want := root.table[0].value.list[0].table[0].value.table
 	for i := range want {
 		a, b := cut[2][i], want[i]
@@ -177,10 +173,7 @@ func TestParserReadsOverridesThatAreNotSimple(t *testing.T) {
 func TestSkip(t *testing.T) {
 	const text = "skip:\n  addresses: [10.0.0.0/8, 192.0.2.7, \"2001:db8::/48\"]\n  routes: [/healthz, \"GET /metrics/\"]\n  preflight: true\n" +
 		"rules:\n  - key: const(all)\n    limits: 1/d\n  - name: other\n    match: /api/\n    key: ip\n    limits: 1/d\n"
-	file, err := Parse([]byte(text), Funcs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(Parse([]byte(text), Funcs{}))(t)
 	l := core.Must(core.New(file.Rules))
 	preflight := http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
 	tests := []struct {
@@ -207,10 +200,7 @@ func TestSkip(t *testing.T) {
 		if err != nil || (len(d.Results) == 0) != (tt.skipped != "") {
 			t.Errorf("%s %s from %s: got %v, %v; want skipped %q", tt.method, tt.path, tt.from, d.Results, err, tt.skipped)
 		}
-		all, err := file.Explain(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(file.Explain(r))(t)
 		if said := all[0].Applies == "no" && slices.Contains(all[0].Why, "skipped: "+tt.skipped); said != (tt.skipped != "") {
 			t.Errorf("%s %s from %s: Explain says %v, want skipped %q", tt.method, tt.path, tt.from, all[0], tt.skipped)
 		}
@@ -243,10 +233,7 @@ func TestMistakesInSkip(t *testing.T) {
 // BenchmarkOverrideOf100000 looks up different keys in turn, so that most of the memory that it reads is not in the
 // CPU's caches.
 func BenchmarkOverrideOf100000(b *testing.B) {
-	file, err := Check("f", []byte(manyOverrides(100_000)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	file := must.Get(Check("f", []byte(manyOverrides(100_000))))(b)
 	find := file.Rules[0].Override
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, row := range []struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -24,11 +25,7 @@ const whole = rulecases.Whole
 
 func mustParse(t *testing.T, src string) *rulefile.File {
 	t.Helper()
-	f, err := rulefile.Parse([]byte(src), program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(rulefile.Parse([]byte(src), program))(t)
 }
 
 func TestParseReadsAllFields(t *testing.T) {

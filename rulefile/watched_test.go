@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -34,10 +35,7 @@ func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{t: t, path: filepath.Join(dir, "spillgate.yaml"), seen: make(map[int]bool)}
 		w.write(w.path, rate(10))
-		file, err := rulefile.Load(w.path, program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(rulefile.Load(w.path, program))(t)
 		w.limiter = core.Must(core.New(append(file.Rules, also...)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // settledCounts returns how often requests were settled, by result.
@@ -39,9 +40,7 @@ func TestSettledRequests(t *testing.T) {
 		if got := tel.Snapshot().Held; got != 1 {
 			t.Errorf("held: got %d, want 1", got)
 		}
-		if err := l.Settle(t.Context(), d, "", status/500); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Settle(t.Context(), d, "", status/500))
 		if got := tel.Snapshot().Held; got != 0 {
 			t.Errorf("settled: got %d held, want 0", got)
 		}
@@ -111,9 +110,7 @@ func TestHeldComesFromTheStores(t *testing.T) {
 		}
 		one, other := limited(t, tel, rules("one"), store), limited(t, tel, rules("other"), store)
 		for l, rule := range map[*core.Limiter]string{one: "one", other: "other"} {
-			if _, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "user:ann", Hold: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "user:ann", Hold: true}))(t)
 		}
 		if s := tel.Snapshot(); s.Held != 2 || s.Keys.Own != 2 {
 			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)

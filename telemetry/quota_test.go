@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -33,16 +34,12 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{partners, {Name: "other", Key: partners.Key, Routes: []string{"/other"}, Limits: []core.Limit{core.PerDay(5)}}}, core.WithObserver(tel.Observe)))
 		tel.Attach(l)
 		take := func(c core.Claim) {
-			if _, err := l.Take(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Take(t.Context(), c))(t)
 		}
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("User", "partner-1")
 		for range 3 {
-			if _, err := l.Check(r); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Check(r))(t)
 		}
 		time.Sleep(90 * time.Second)
 		last := time.Now()
@@ -51,12 +48,8 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 		take(core.Claim{Rule: "plan", Key: "user:ann"})
 		take(core.Claim{Rule: "other", Key: "user:partner-1"})
 		take(core.Claim{Rule: "plan", Key: "user:partner-3", Limits: []core.Limit{core.PerDay(9)}, Overridden: true})
-		if _, err := l.Usage(r); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Peek(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Usage(r))(t)
+		must.Get(l.Peek(r))(t)
 		rows := tel.Overridden("plan", 5)
 		if len(rows) != 2 || rows[0].Count != 4 || rows[0].Limits != "1000/month, 500/1d" || !rows[0].Last.Equal(last.Truncate(time.Second)) || rows[1].Count != 1 {
 			t.Errorf("got %+v", rows)
@@ -106,9 +99,7 @@ func TestGrantsAreShown(t *testing.T) {
 		}
 		begun := time.Now()
 		for i := range 150 {
-			if err := l.Grant(t.Context(), "plan", "ip:203.0.113.9", i-200); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Grant(t.Context(), "plan", "ip:203.0.113.9", i-200))
 			time.Sleep(time.Second)
 		}
 		if err := failing.Grant(t.Context(), "plan", "user:ann", 5); !errors.Is(err, core.ErrUnavailable) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // byHeader is a key func that reads a header. The value "-" is an error of every kind.
@@ -30,10 +31,7 @@ func byHeader(r *http.Request) (string, error) {
 
 func limited(t *testing.T, tel *Telemetry, rules []core.Rule, opts ...core.Option) *core.Limiter {
 	t.Helper()
-	l, err := core.New(rules, append(opts, core.WithObserver(tel.Observe))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(core.New(rules, append(opts, core.WithObserver(tel.Observe))...))(t)
 	tel.Attach(l)
 	return l
 }
@@ -121,9 +119,7 @@ func TestPeeksAreNotCounted(t *testing.T) {
 	tel := New(Options{})
 	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}}})
 	claims := []core.Claim{{Rule: "r", Key: "user:ann"}, {Rule: "r", Key: "user:bob", Peek: true}}
-	if _, err := l.Take(t.Context(), claims...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), claims...))(t)
 	wantCounts(t, tel, map[string]uint64{"allowed": 1, "r 1/1h near": 1})
 }
 
@@ -159,9 +155,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 200 {
 		r := httptest.NewRequest("GET", "/"+strings.Repeat("a", i/2), nil)
 		r.Header.Set("User", string(rune('a'+i)))
-		if _, err := l.Check(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Check(r))(t)
 	}
 	s := tel.Snapshot()
 	if got, want := len(s.Results), (50+1)*len(resultNames); got != want {

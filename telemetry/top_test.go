@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -104,10 +105,7 @@ func TestTopOfZipf(t *testing.T) {
 	slices.SortFunc(top, func(a, b int) int { return cmp.Compare(exact[b], exact[a]) })
 	found := 0
 	for _, row := range tel.Top("r", n) {
-		user, err := strconv.Atoi(row.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		user := must.Get(strconv.Atoi(row.Key))(t)
 		if slices.Contains(top[:n], user) {
 			found++
 		}

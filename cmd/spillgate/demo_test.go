@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // once runs the demo with --once and returns what it printed.
@@ -79,13 +80,8 @@ func TestKeys(t *testing.T) {
 	} {
 		var o options
 		flags := demoFlags(&o)
-		if err := flags.Parse(strings.Fields(tt.flags)); err != nil {
-			t.Fatal(err)
-		}
-		p, err := o.plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, flags.Parse(strings.Fields(tt.flags)))
+		p := must.Get(o.plan())(t)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "127.0.0.1:4321"
 		r.Header.Set("X-Forwarded-For", "203.0.113.9")
@@ -105,14 +101,8 @@ func TestKeys(t *testing.T) {
 }
 
 func TestGreetings(t *testing.T) {
-	p, err := options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := newApp(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan())(t)
+	h := must.Get(newApp(p))(t)
 	if gin.Mode() != gin.ReleaseMode {
 		t.Errorf("gin is in %s mode, in which it prints its routes", gin.Mode())
 	}
@@ -196,10 +186,7 @@ func TestReachable(t *testing.T) {
 		"[2001:db8::1]:80": "[2001:db8::1]:80",
 		":8080":            "127.0.0.1:8080",
 	} {
-		tcp, err := net.ResolveTCPAddr("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tcp := must.Get(net.ResolveTCPAddr("tcp", addr))(t)
 		if got := reachable(tcp); got != want {
 			t.Errorf("reachable(%s) = %s, want %s", addr, got, want)
 		}
@@ -221,14 +208,8 @@ func TestPageOfTheDemo(t *testing.T) {
 		{":8080", "127.0.0.1:8080", 200, 403},
 		{"0.0.0.0:8080", "192.0.2.1:8080", 403, 403},
 	} {
-		p, err := options{addr: tt.addr, limits: "2/1h", key: "ip", headers: "github"}.plan()
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := newApp(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(options{addr: tt.addr, limits: "2/1h", key: "ip", headers: "github"}.plan())(t)
+		h := must.Get(newApp(p))(t)
 		for _, c := range []struct {
 			method, path string
 			want         int

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestExplainSkipAndOverrides(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "rules.yaml")
 	text := "skip: {addresses: [10.0.0.0/8], routes: [/healthz]}\nrules:\n  - {key: ip, limits: 5/month, overrides: {\"203.0.113.0/24\": 0/s}}\n"
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	tenants := fileWith(t, "rules: [{key: header(X-Tenant), limits: 1/s}]\n")
 	for _, tt := range []struct {
 		args []string

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // asCommand is the environment variable that makes the test binary run as the command, for tests that send signals.
@@ -128,10 +130,7 @@ func TestBusyPort(t *testing.T) {
 
 func listenQuietly(t *testing.T) net.Listener {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { ln.Close() })
 	return ln
 }
@@ -149,13 +148,8 @@ func start(t *testing.T, stderr io.Writer, args ...string) process {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	cmd.Stderr = stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	return process{cmd, bufio.NewScanner(stdout)}
 }
 
@@ -174,9 +168,7 @@ func (p process) await(t *testing.T, prefix string) string {
 // base returns the URL that the demo prints.
 func (p process) base(t *testing.T) (base string) {
 	t.Helper()
-	if _, err := fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base))(t)
 	return strings.TrimSuffix(base, ".")
 }
 
@@ -184,10 +176,7 @@ func (p process) base(t *testing.T) (base string) {
 func get(t *testing.T, url string) *http.Response {
 	t.Helper()
 	client := http.Client{Timeout: testTimeout}
-	resp, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Get(url))(t)
 	resp.Body.Close()
 	return resp
 }
@@ -202,9 +191,7 @@ func TestServesUntilInterrupted(t *testing.T) {
 		if resp.Header.Get("X-RateLimit-Limit") != "2" {
 			t.Errorf("headers of a request by hand: %v", resp.Header)
 		}
-		if err := p.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Process.Signal(sig))
 		if err := p.Wait(); err != nil {
 			t.Errorf("after %v: %v, want exit code 0", sig, err)
 		}
@@ -218,9 +205,7 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		p := start(t, &stderr, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
 		p.await(t, "The demo sends requests")
 		begin := time.Now()
-		if err := p.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Process.Signal(os.Interrupt))
 		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > testTimeout/2 {
 			t.Errorf("%q: %v after %v, want exit code %d", args, p.ProcessState, time.Since(begin), want)
 		}

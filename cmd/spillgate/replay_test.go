@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // accessLog returns lines of a combined log: 8 requests for /login, a second apart, 6 of one client and 2 of another.
@@ -31,18 +32,11 @@ rules:
 func TestReplay(t *testing.T) {
 	dir := t.TempDir()
 	rules, plain, packed := fileWith(t, replayRules), filepath.Join(dir, "access.log"), filepath.Join(dir, "access.log.gz")
-	if err := os.WriteFile(plain, []byte(accessLog()+"nonsense\x1b[2J\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plain, []byte(accessLog()+"nonsense\x1b[2J\n"), 0o600))
+	f := must.Get(os.Create(packed))(t)
 	z := gzip.NewWriter(f)
 	_, _ = z.Write([]byte(strings.ReplaceAll(accessLog(), "13:55:", "13:59:")))
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	code, stdout, stderr := execute(t, "replay", "--rules", rules, packed, plain)
 	for _, want := range []string{
 		packed + ": 8 lines of combined\n", plain + ": 9 lines of combined, 1 could not be read:\n  line 9: want HOST IDENT USER",
@@ -74,10 +68,7 @@ func TestReplayReportsWhoWouldWait(t *testing.T) {
 	log, page := fileWith(t, accessLog()), filepath.Join(t.TempDir(), "report.html")
 	_, text, _ := execute(t, "replay", "--rules", rules, "--html", page, log)
 	_, data, _ := execute(t, "replay", "--rules", rules, "--json", log)
-	html, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	html := must.Get(os.ReadFile(page))(t)
 	for in, wants := range map[string][]string{
 		text: {"\nWould wait for hooks: 6 of 8 requests, 2.667s on average and 5s at most:\n  5 requests, 5s at most  ip:203.0.113.0\n  1 requests, 1s at most  ip:203.0.113.1\n"},
 		string(html): {
@@ -153,16 +144,11 @@ func TestGrouped(t *testing.T) {
 func TestReplayWritesAPage(t *testing.T) {
 	dir := t.TempDir()
 	rules, log, page := fileWith(t, replayRules), filepath.Join(dir, "access.log"), filepath.Join(dir, "report.html")
-	if err := os.WriteFile(log, []byte(accessLog()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(log, []byte(accessLog()), 0o600))
 	if code, stdout, stderr := execute(t, "replay", "--rules", rules, "--html", page, log); code != 0 || stderr != "" || !strings.Contains(stdout, "Denied: 2") {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	for _, want := range []string{"<h1>Replay of access.log</h1>", "2025-10-10 13:55:00 to 2025-10-10 13:55:07 UTC", "<b>2</b>", "25.0% of requests", "function user", "ip:203.0.113.0"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page does not say %q", want)

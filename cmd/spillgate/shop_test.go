@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -43,18 +44,10 @@ func readPage(t *testing.T, base string) (s shown) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events", nil)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
-	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &s); err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(bufio.NewReader(resp.Body).ReadString('\n'))(t)
+	must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &s))
 	return s
 }
 
@@ -101,17 +94,12 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(string(shopRules))
 	base := startDemo(t, "--rules", path)
 	limit := func() string {
-		resp, err := http.Get(base + "/shop/items")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(base + "/shop/items"))(t)
 		resp.Body.Close()
 		return resp.Header.Get("X-RateLimit-Limit")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestRedisOutOfReach(t *testing.T) {
@@ -63,9 +64,7 @@ func TestServesWithoutRedis(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /chi/hello: %s, want it admitted from memory", resp.Status)
 	}
-	if err := p.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Process.Signal(os.Interrupt))
 	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
 		t.Errorf("%v, stderr %q", err, stderr.b.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -194,10 +195,7 @@ func TestSuggestOnATerminal(t *testing.T) {
 }
 
 func TestOnlyTerminalsHaveColors(t *testing.T) {
-	f, err := os.Create(t.TempDir() + "/f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(t.TempDir() + "/f"))(t)
 	defer f.Close()
 	if s := screenOf(f); s.terminal || s.color {
 		t.Errorf("a file: got %+v", s)

@@ -6,18 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // The counts show which clients are served and which are denied.
 func TestTraffic(t *testing.T) {
-	p, err := options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := newApp(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan())(t)
+	h := must.Get(newApp(p))(t)
 	s := httptest.NewServer(h)
 	defer s.Close()
 	callers := newCallers()

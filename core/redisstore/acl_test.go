@@ -13,16 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // documentedRights returns the rights that docs/redis.md lists for every user, and the rights that a Cluster needs as well.
 func documentedRights(t *testing.T) (single, cluster []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/redis.md"))(t)
 	_, text, _ := strings.Cut(string(page), "The user of an ACL needs")
 	text, _, _ = strings.Cut(text, "\n\n")
 	everywhere, onCluster, ok := strings.Cut(text, "On a Cluster")
@@ -46,9 +44,7 @@ func permit(t *testing.T, admin *redis.Client, rights []string) {
 	for _, right := range rights {
 		args = append(args, right)
 	}
-	if err := admin.Do(context.Background(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, admin.Do(context.Background(), args...).Err())
 }
 
 // The rights that docs/redis.md lists are sufficient for every call of a store.
@@ -131,10 +127,7 @@ func useEverything(t *testing.T, client redis.UniversalClient) {
 func wantNothingDenied(t *testing.T, servers ...*redistest.Server) {
 	t.Helper()
 	for _, s := range servers {
-		entries, err := s.Client(t).ACLLog(context.Background(), 128).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(s.Client(t).ACLLog(context.Background(), 128).Result())(t)
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Object, "client|") {
 				t.Errorf("%s denied %s %q to %s", s.Addr, e.Reason, e.Object, e.Username)

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -39,15 +40,11 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	s := redisstore.New(client)
 	claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
-	if _, err := s.Take(context.Background(), claims, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Take(context.Background(), claims, nil))(t)
 	taking, _ := limiterInTime(t, s)
 	refunding, decided := limiterInTime(t, s)
 	resetting, _ := limiterInTime(t, s)
-	if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) }()
 	for name, call := range map[string]func(context.Context) error{
 		"take": func(ctx context.Context) error { _, err := s.Take(ctx, claims, nil); return err },
@@ -87,12 +84,8 @@ func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
 			t.Cleanup(func() { client.Close() })
 			s := redisstore.New(client)
 			claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
-			if _, err := s.Take(context.Background(), claims, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Take(context.Background(), claims, nil))(t)
+			must.Do(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
 			t.Cleanup(func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) })
 			for _, callers := range []int{1, 8, 256} {
 				closest := time.Hour

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -116,10 +117,7 @@ func (p *players) stats() (sum core.LeaseStats) {
 func (p *players) charged(t *testing.T) int64 {
 	t.Helper()
 	limits := core.MustParseLimits(p.tiers[0])
-	d, err := p.limiters[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Limits: limits, Peek: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.limiters[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Limits: limits, Peek: true}))(t)
 	return int64(d.Results[0].Limit.Capacity() - d.Results[0].Remaining)
 }
 
@@ -171,10 +169,7 @@ func leasing(t *testing.T, server *redistest.Server, limits string, lease time.D
 
 func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 	t.Helper()
-	d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost}))(t)
 	return d.Results[0]
 }
 
@@ -239,10 +234,7 @@ func TestUnusedRequestsOfSeveralProcessesCount(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second) // until all is returned
-		d, err := all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true}))(t)
 		if got, want := d.Results[0].Remaining, 10000-used; got > want || got < want-1 {
 			t.Errorf("%d remain, want %d, or one less", got, want)
 		}
@@ -262,10 +254,7 @@ func TestRetryAfterOfALeasedKey(t *testing.T) {
 			l, denied := leasing(t, server, limits, 20*time.Millisecond), 0
 			for i := 0; denied < 12 && i < 10_000; i++ {
 				cost := 1 + i%3
-				d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost}))(t)
 				time.Sleep(100 * time.Microsecond)
 				if d.Allowed {
 					continue

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -16,10 +17,7 @@ import (
 func TestTenantsHaveLimits(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
-		l, err := tenantLimiter(server.Client(t), keyfunc.Const("all"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(tenantLimiter(server.Client(t), keyfunc.Const("all")))(t)
 		for tenant, cost := range map[string]int{"a": 50_000, "b": 50_001} {
 			d, err := l.Take(context.Background(), core.Claim{Rule: "tenant", Key: "user:" + tenant, Cost: cost})
 			if err != nil || d.Allowed != (cost == 50_000) {
@@ -31,19 +29,10 @@ func TestTenantsHaveLimits(t *testing.T) {
 
 func TestRulesStayTheSame(t *testing.T) {
 	rules := []core.Rule{core.PerHour(1).By(keyfunc.Const("all"))}
-	one, err := alone(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(alone(rules))(t)
 	server := redistest.Start(t)
-	two, err := together(rules, server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	three, err := together(rules, server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Get(together(rules, server.Addr))(t)
+	three := must.Get(together(rules, server.Addr))(t)
 	attempt := 0
 	redistest.Wait(t, "three decisions in time", func() bool { // on a busy machine the server may be late
 		attempt++

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -196,9 +197,7 @@ func TestBans(t *testing.T) {
 		}
 		want(t, "another address", post(h, "203.0.113.67", "/", "").Code, 200)
 		for _, ip := range []string{"203.0.113.9", "203.0.113.66"} {
-			if err := l.Reset(t.Context(), "site", "ip:"+ip); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Reset(t.Context(), "site", "ip:"+ip))
 			want(t, "after a reset", post(h, ip, "/", "").Code, 200)
 		}
 	})
@@ -209,10 +208,7 @@ func TestCreditsAreRefunded(t *testing.T) {
 		status := 0
 		h, l := limited(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, credits(keyfunc.RemoteIP))
 		remaining := func() int {
-			d, err := l.Peek(requestFrom("203.0.113.9", "/export"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.Peek(requestFrom("203.0.113.9", "/export")))(t)
 			return d.Results[0].Remaining
 		}
 		for _, row := range []struct{ status, remaining int }{{200, 975}, {502, 975}, {400, 950}} {

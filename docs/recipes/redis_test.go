@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -22,10 +23,7 @@ func TestServicesWithOnePrefixShareLimits(t *testing.T) {
 			service string
 			allowed bool
 		}{{"shop", true}, {"shop", false}, {"blog", true}} {
-			l, err := shared(rules, server.Addr, row.service)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(shared(rules, server.Addr, row.service))(t)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: fmt.Sprint("user:", attempt), Cost: 3})
 			if errors.Is(err, core.ErrUnavailable) {
 				return false

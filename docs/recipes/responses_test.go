@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -48,10 +49,7 @@ func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		trial := core.Rule{Name: "trial", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(1)}, DryRun: true}
-		l, err := audited([]core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP), trial}, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(audited([]core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP), trial}, &out))(t)
 		h := stdlib.New(l)(ok)
 		want(t, "admitted", admitted(h, 5, someone, "/"), 3)
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -75,15 +73,9 @@ func TestEventStreams(t *testing.T) {
 	defer s.Close()
 	open := func() (*http.Response, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/events", nil))(t)
 		r.Header.Set("X-User", "ann")
-		resp, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(s.Client().Do(r))(t)
 		return resp, cancel
 	}
 	var cancels []context.CancelFunc
@@ -128,10 +120,7 @@ func TestMessagesOfAWebSocket(t *testing.T) {
 }
 
 func TestGraphQL(t *testing.T) {
-	points, err := points()
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(points())(t)
 	complexity := func(r *http.Request) (int, error) { return len(r.URL.Query().Get("query")), nil }
 	h := graphQL(points, keyfunc.RemoteIP, complexity, ok)
 	query := func(n int) string { return "/?query=" + strings.Repeat("x", n) }
@@ -175,10 +164,7 @@ func TestWebhooks(t *testing.T) {
 	received := 0
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }))
 	defer s.Close()
-	c, err := newCourier()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newCourier())(t)
 	var later laterError
 	for range 30 {
 		if err := c.send(t.Context(), "acme", s.URL, "{}"); err != nil && !errors.As(err, &later) {

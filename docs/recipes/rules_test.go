@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 	"github.com/spillgate/spillgate/rulefile"
@@ -91,10 +92,7 @@ func TestEachRouteHasItsOwnLimit(t *testing.T) {
 
 func TestClientsBehindProxies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := behindProxies()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(behindProxies())(t)
 		h := stdlib.New(l)(ok)
 		want(t, "one client", admitted(h, 101, "10.0.5.10", "/", "X-Forwarded-For", "203.0.113.1"), 100)
 		want(t, "the same with a forged field", get(h, "10.0.5.10", "/", "X-Forwarded-For", "198.51.100.1, 203.0.113.1"), 429)
@@ -106,10 +104,7 @@ func TestClientsBehindProxies(t *testing.T) {
 
 func TestSeveralLimitsChargeTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := several(keyfunc.Header("X-User"), keyfunc.RemoteIP)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(several(keyfunc.Header("X-User"), keyfunc.RemoteIP))(t)
 		mux := http.NewServeMux()
 		mux.Handle("GET /export", ok)
 		mux.Handle("GET /", ok)
@@ -143,16 +138,11 @@ func TestProbesAndPreflightsAreFree(t *testing.T) {
 func TestRuleFileIsReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")
 	write := func(limits string) {
-		if err := os.WriteFile(path, []byte("rules: [{key: ip, limits: "+limits+"}]\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("rules: [{key: ip, limits: "+limits+"}]\n"), 0o600))
 	}
 	write("1/h")
 	synctest.Test(t, func(t *testing.T) {
-		l, err := live(t.Context(), path, rulefile.Funcs{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(live(t.Context(), path, rulefile.Funcs{}))(t)
 		h := stdlib.New(l)(ok)
 		want(t, "of 1/h", admitted(h, 10, someone, "/"), 1)
 		write("5/h")
@@ -168,10 +158,7 @@ func TestDryRunDeniesNothing(t *testing.T) {
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
 	defer log.SetOutput(os.Stderr)
-	l, err := measured(core.PerHour(3).By(keyfunc.RemoteIP))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(measured(core.PerHour(3).By(keyfunc.RemoteIP)))(t)
 	want(t, "admitted", admitted(stdlib.New(l)(ok), 5, someone, "/a"), 5)
 	if got := strings.Count(logged.String(), "rule default would deny /a\n"); got != 2 {
 		t.Errorf("logged %q", logged.String())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -34,9 +35,7 @@ func TestSellAPlan(t *testing.T) {
 	call("ann", "/orders", 429)
 	call("partner", "/orders", 200)
 	month := core.PerMonth(bought.PerMonth).In(bought.Zone).From(bought.BillingDay)
-	if err := goodwill(t.Context(), limiter, "user:ann", month, core.PerDay(2000).In(bought.Zone)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, goodwill(t.Context(), limiter, "user:ann", month, core.PerDay(2000).In(bought.Zone)))
 	for range 10 {
 		call("ann", "/orders", 200)
 	}
@@ -44,9 +43,7 @@ func TestSellAPlan(t *testing.T) {
 		Resources map[string]struct{ Used, Limit, Remaining int }
 	}
 	for range 3 {
-		if err := json.Unmarshal(call("ann", "/usage", 200).Body.Bytes(), &usage); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(call("ann", "/usage", 200).Body.Bytes(), &usage))
 		if got := usage.Resources["plan"]; got.Remaining != 1990 || got.Limit != got.Used+got.Remaining {
 			t.Errorf("usage: got %+v, want 1990 remaining", got)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -27,10 +28,7 @@ import (
 func TestConnections(t *testing.T) {
 	t.Run("URL", func(t *testing.T) {
 		addr, roots := startTLS(t)
-		client, err := byURL("rediss://app:secret@" + addr + "/0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(byURL("rediss://app:secret@" + addr + "/0"))(t)
 		client.(*redis.Client).Options().TLSConfig.RootCAs = roots
 		decides(t, client)
 	})
@@ -75,9 +73,7 @@ func startTLS(t *testing.T, args ...string) (addr string, roots *x509.CertPool) 
 	}, strings.Fields(rights), args)...)
 	admin := server.Client(t)
 	if len(args) > 0 {
-		if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 		redistest.Wait(t, "the slots to be served", func() bool { return admin.Get(t.Context(), "k").Err() == redis.Nil })
 	}
 	return addr, roots
@@ -86,34 +82,20 @@ func startTLS(t *testing.T, args ...string) (addr string, roots *x509.CertPool) 
 // selfSigned writes a certificate for 127.0.0.1 and its key to files, and returns their paths and the certificate.
 func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	write := func(name, kind string, bytes []byte) string {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
 		return path
 	}
 	roots = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(x509.ParseCertificate(cert))(t)
 	roots.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -18,10 +19,7 @@ import (
 // A denied request of a user costs the tenant nothing. If the tenant's limit is used up, all its users are denied.
 func TestTenantsAndTheirUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User")))(t)
 		h := stdlib.New(l)(ok)
 		want(t, "of one user", admitted(h, 150, someone, "/", "X-Tenant", "acme", "X-User", "ann"), 100)
 		total := 100
@@ -49,10 +47,7 @@ func TestAPIKeysInADatabase(t *testing.T) {
 			}
 			return found, nil
 		}}
-		h, err := byAccount(a, keyfunc.RemoteIP, ok)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(byAccount(a, keyfunc.RemoteIP, ok))(t)
 		want(t, "with limits of its own", admitted(h, 10, someone, "/", "X-Api-Key", "secret"), 3)
 		want(t, "with the limits of the rule", admitted(h, 70, someone, "/", "X-Api-Key", "plain"), 60)
 		want(t, "look-ups", lookups, 2)
@@ -95,9 +90,7 @@ func TestKeysBehindClouds(t *testing.T) {
 	ingress, err1 := behindIngress("10.244.3.0/24")
 	alb, err2 := behindALB("10.0.1.0/24", "10.0.2.0/24")
 	cdn, err3 := behindCloudflare()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, err3))
 	for _, row := range []struct {
 		why, peer, field, value, want string
 		key                           core.KeyFunc
@@ -120,10 +113,7 @@ func TestKeysBehindClouds(t *testing.T) {
 }
 
 func TestRedisByURL(t *testing.T) {
-	c, err := byURL("rediss://app:secret@redis.example.com:6379/0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(byURL("rediss://app:secret@redis.example.com:6379/0"))(t)
 	_ = c.Close()
 	_ = bySentinel("main", "10.0.0.1:26379").Close()
 	_ = byElastiCache("clustercfg.shop.abc.euc1.cache.amazonaws.com:6379", "app", "secret").Close()

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -26,10 +27,7 @@ func limitCompletions(t *testing.T, upstream http.HandlerFunc) (server *httptest
 	t.Helper()
 	behind := httptest.NewServer(upstream)
 	t.Cleanup(behind.Close)
-	at, err := url.Parse(behind.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(behind.URL))(t)
 	rule := tokens(keyfunc.RemoteIP)
 	rule.Routes = []string{"POST /v1/chat/completions"}
 	rule.Limits = []core.Limit{core.PerYear(100_000)}
@@ -38,20 +36,14 @@ func limitCompletions(t *testing.T, upstream http.HandlerFunc) (server *httptest
 	t.Cleanup(server.Close)
 	return server, func() int {
 		server.Close()
-		d, err := l.UsageOf(t.Context(), "tokens", "ip:127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.UsageOf(t.Context(), "tokens", "ip:127.0.0.1"))(t)
 		return 100_000 - d.Results[0].Remaining
 	}
 }
 
 func complete(t *testing.T, server *httptest.Server, body string) string {
 	t.Helper()
-	resp, err := http.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(body)))(t)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body) // a stream may end early
 	return string(text)

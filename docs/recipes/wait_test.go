@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -53,10 +54,7 @@ func TestCrawlerFetchesOnePagePerSecond(t *testing.T) {
 	t.Cleanup(func() { http.DefaultClient = before })
 	http.DefaultClient = &http.Client{Transport: network(func(*http.Request) int { return 200 })}
 	synctest.Test(t, func(t *testing.T) {
-		c, err := newCrawler()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(newCrawler())(t)
 		begun := time.Now()
 		for i := range 3 {
 			for _, host := range []string{"a.example", "b.example"} {
@@ -82,10 +80,7 @@ func TestFleetPausesTogether(t *testing.T) {
 		})
 		begun := time.Now()
 		for range 2 { // processes
-			c, err := partnerClient(store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(partnerClient(store))(t)
 			c.Transport.(*client.Transport).Base = partner
 			resp, err := c.Get("https://partner.example/")
 			if err != nil || resp.StatusCode != 200 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -52,17 +53,13 @@ func fill(t *testing.T, l *core.Limiter) {
 	t.Helper()
 	use(t, l, "ann", 15)
 	use(t, l, "bob", 15)
-	if err := l.Grant(t.Context(), "plan", "user:bob", 50, bought...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "user:bob", 50, bought...))
 	use(t, l, "bob", 45)
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:cat", Limits: bought, Cost: 5, Hold: true})
 	if err != nil || !d.Allowed {
 		t.Fatalf("got %+v, %v; want a hold", d, err)
 	}
-	if err := l.Ban(t.Context(), "plan", "user:eve", 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Ban(t.Context(), "plan", "user:eve", 24*time.Hour))
 }
 
 // With appendonly and appendfsync always, a killed Redis comes back with all counts, grants and bans. Without them, it has none.
@@ -93,9 +90,7 @@ func TestSnapshot(t *testing.T) {
 	server := redistest.Start(t)
 	l := newPlan(t, server)
 	fill(t, l)
-	if err := server.Client(t).Save(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client(t).Save(context.Background()).Err())
 	use(t, l, "ann", 5)
 	wantLeft(t, l, "ann", 80, 0)
 	server.Kill()
@@ -106,9 +101,7 @@ func TestSnapshot(t *testing.T) {
 	wantLeft(t, l, "cat", 95, 15)
 	wantLeft(t, l, "eve", 0, 0)
 	for _, customer := range []string{"ann", "bob", "eve"} {
-		if err := l.Reset(t.Context(), "plan", "user:"+customer); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Reset(t.Context(), "plan", "user:"+customer))
 		wantLeft(t, l, customer, 100, 20)
 	}
 }
@@ -119,15 +112,10 @@ func TestBackup(t *testing.T) {
 	l := newPlan(t, server)
 	use(t, l, "ann", 15)
 	use(t, l, "bob", 5)
-	if err := l.Grant(t.Context(), "plan", "user:bob", 50, bought...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "user:bob", 50, bought...))
 	var all []saved
 	for _, customer := range []string{"ann", "bob", "new"} {
-		one, err := backUp(t.Context(), l, customer, bought)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(backUp(t.Context(), l, customer, bought))(t)
 		all = append(all, one...)
 	}
 	if len(all) != 4 {
@@ -140,9 +128,7 @@ func TestBackup(t *testing.T) {
 	ended := all[0]
 	ended.Until = time.Now()
 	for _, s := range append(all, ended) {
-		if err := restore(t.Context(), l, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, restore(t.Context(), l, s))
 	}
 	wantLeft(t, l, "ann", 85, 5)
 	wantLeft(t, l, "bob", 145, 65)

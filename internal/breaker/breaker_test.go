@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var errDown = errors.New("down")
@@ -389,10 +391,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	b.trips()
 	owed := func(end func(Call)) {
 		t.Helper()
-		c, err := b.EnterOwed(b.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(b.EnterOwed(b.now))(t)
 		end(c)
 	}
 	succeed, fail := func(c Call) { c.Succeed(b.now) }, func(c Call) { c.Fail(b.now, errDown) }

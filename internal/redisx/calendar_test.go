@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -32,10 +33,7 @@ func TestProcessesWithOtherClocksOpenOneWindow(t *testing.T) {
 				admitted := 0
 				for range 8 {
 					for i, s := range []*redisx.Store{one, other, other, one} { // either may open the window
-						results, err := s.Take(t.Context(), []core.Claim{{Key: []string{"k", "j"}[i/2], Limits: []core.Limit{limit}}}, nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						results := must.Get(s.Take(t.Context(), []core.Claim{{Key: []string{"k", "j"}[i/2], Limits: []core.Limit{limit}}}, nil))(t)
 						if results[0].Allowed {
 							admitted++
 						}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -66,10 +67,7 @@ func TestPairIsReadAndWrittenOnce(t *testing.T) {
 // watch returns the commands that the server at addr runs from now on.
 func watch(t *testing.T, addr string) <-chan string {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", addr))(t)
 	t.Cleanup(func() { conn.Close() })
 	lines := make(chan string, 1000)
 	fmt.Fprint(conn, "MONITOR\r\n")
@@ -176,9 +174,7 @@ func TestRefundCostsTheSameInALongLog(t *testing.T) {
 	charged := fill(t, s, c, 1000)
 	for _, i := range []int{0, 1, 70, 500, 980, 999} {
 		before := commands(t, client)
-		if err := s.Settle(ctx, charged[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Settle(ctx, charged[i:i+1]))
 		if n := commands(t, client) - before; n > 12 {
 			t.Errorf("a refund of entry %d took %d commands", i, n)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -142,9 +143,7 @@ func TestKeyOfAnotherTypeDeniesForOnePeriodAtMost(t *testing.T) {
 		} {
 			t.Run(l.Algorithm.String()+"/"+name, func(t *testing.T) {
 				flush(t, client)
-				if err := spoil(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, spoil())
 				checkRepair(t, redisx.New(client, options), l)
 				allExpire(t, client)
 			})
@@ -238,9 +237,7 @@ func TestCorruptLogDeniesForOnePeriodAtMost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			flush(t, client)
-			if err := spoil(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, spoil())
 			checkRepair(t, redisx.New(client, options), l)
 			allExpire(t, client)
 		})
@@ -283,9 +280,7 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	s := redisx.New(client, options)
 	client.Set(context.Background(), pairKey, "x", 0)
 	c := claimOf("k", core.PerMinute(5))
-	if err := s.Settle(context.Background(), settledAt(time.Now(), c)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(context.Background(), settledAt(time.Now(), c)))
 	if s.Repaired() != 1 {
 		t.Errorf("%d states repaired, want 1", s.Repaired())
 	}
@@ -302,9 +297,7 @@ func TestResetReplacesACorruptPair(t *testing.T) {
 		c := claimOf("k", core.PerMinute(5))
 		take(t, s, c)
 		client.HSet(ctx, pairKey, "s", value)
-		if err := s.Reset(ctx, pairsOf(c)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Reset(ctx, pairsOf(c)))
 		if r := take(t, s, c)[0]; !r.Allowed || r.Remaining != 4 || s.Repaired() != 0 {
 			t.Errorf("%q: %+v, %d repaired", value, r, s.Repaired())
 		}
@@ -342,9 +335,7 @@ func TestGivingBackABookingRepairsCorruptState(t *testing.T) {
 	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}
 	at := take(t, s, c)[0].At
 	server.HSet(pairKey, "s", state(ends, kindOf(c.Limits[0]), siblingOf(c.Limits[0]), 1<<54))
-	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}))
 	c.Peek = true
 	if r := take(t, s, c)[0]; r.Remaining != 1 || s.Repaired() != 1 {
 		t.Errorf("%d remain and %d states were repaired, want a bucket that was just used up and got one back", r.Remaining, s.Repaired())

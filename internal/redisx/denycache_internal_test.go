@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // The server may deny before a reset, and the store may read the reply after it.
@@ -102,9 +103,7 @@ func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 		s := New(client, Options{Prefix: lease.String(), DenyCache: 1 << 16}) // a call of 50ms or more may sweep its own denial, if slots are few
 		claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("1/d"), Lease: lease}}
 		for range 2 {
-			if _, err := s.Take(context.Background(), claims, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Take(context.Background(), claims, nil))(t)
 		}
 		d := s.denials.slotOf("", "k").denial.Load()
 		if d == nil || d.lasts != want {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -129,9 +130,7 @@ func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
 		c := claimOf("k", core.PerHour(1))
 		take(t, s, c)
 		take(t, s, c)
-		if err := plain.Reset(context.Background(), pairsOf(c)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, plain.Reset(context.Background(), pairsOf(c)))
 		time.Sleep(time.Second - 1)
 		if r := take(t, s, c)[0]; r.Allowed {
 			t.Errorf("forgotten within a second: %+v", r)
@@ -152,22 +151,16 @@ func TestResetAndRefundEndARememberedDenial(t *testing.T) {
 			if err != nil || allowed(take(t, s, c...)) {
 				t.Fatalf("%v: not denied, %v", l, err)
 			}
-			if err := s.Settle(ctx, settled(c, results)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Settle(ctx, settled(c, results)))
 			if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
 				t.Errorf("%v: a refund did not count", l)
 			}
-			if err := s.Reset(ctx, pairsOf(c...)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Reset(ctx, pairsOf(c...)))
 			if !allowed(take(t, s, c...)) {
 				t.Errorf("%v: a reset did not count", l)
 			}
 			time.Sleep(time.Microsecond) // what is charged at the instant of a reset is not given back
-			if err := s.Reset(ctx, pairsOf(c...)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Reset(ctx, pairsOf(c...)))
 			time.Sleep(time.Microsecond)
 		}
 	})
@@ -253,9 +246,7 @@ func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 				}
 				if random.IntN(8) == 0 && allowed(want) {
 					for _, store := range []*redisx.Store{s, plain} {
-						if err := store.Settle(context.Background(), settled(claims, want)); err != nil {
-							t.Fatal(err)
-						}
+						must.Do(t, store.Settle(context.Background(), settled(claims, want)))
 					}
 				}
 				time.Sleep(time.Duration(random.IntN(80_000)) * time.Microsecond * time.Duration(random.IntN(2)))

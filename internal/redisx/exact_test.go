@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -211,18 +212,14 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 		}
 	}
 	both[1].Cost = 1
-	if err := s.Settle(ctx, settled(both, results)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(ctx, settled(both, results)))
 	for _, c := range both {
 		c.Peek = true
 		if r := take(t, s, c); r[1].Remaining != 5 || r[2].Remaining != 5 {
 			t.Errorf("after a refund: %+v", r)
 		}
 	}
-	if err := s.Reset(ctx, pairsOf(both...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reset(ctx, pairsOf(both...)))
 	if r := take(t, s, both...); !allowed(r) || r[0].Remaining != 4 {
 		t.Errorf("after a reset: %+v", r)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -167,9 +168,7 @@ func TestSettlementsAndResetsKeepTheExpiry(t *testing.T) {
 		c.Cost, c.Hold = 5, row.hold
 		r := take(t, s, c)[0]
 		before := server.TTL(server.Keys()[0])
-		if err := row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Final: 1, Held: c.Hold}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Final: 1, Held: c.Hold}))
 		if after := server.TTL(server.Keys()[0]); before != row.want && !row.hold || before > row.want || after != before {
 			t.Errorf("%s: expires in %v, before in %v, want %v", why, after, before, row.want)
 		}
@@ -214,9 +213,7 @@ func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 	kept("after a hold")
 	held[0].Renew = true
 	server.SetTime(start.Add(30 * time.Second))
-	if err := s.Settle(context.Background(), held); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(context.Background(), held))
 	kept("after a renewal")
 	server.SetTime(start.Add(60 * time.Second))
 	other := claimOf("k", core.PerSecond(9))
@@ -234,9 +231,7 @@ func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
 	take(t, s, c)
-	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hget").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Do(context.Background(), "acl", "setuser", "default", "-hget").Err())
 	if r, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
 		t.Errorf("decided without a state: %+v, %v", r, err)
 	}
@@ -249,9 +244,7 @@ func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 	s, minute, day := redisx.New(client, options), core.PerMinute(90), core.PerDay(90)
 	permit := func(rule string) {
 		t.Helper()
-		if err := client.Do(ctx, "acl", "setuser", "default", rule).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Do(ctx, "acl", "setuser", "default", rule).Err())
 	}
 	held := claimOf("held", day)
 	held.Hold = true
@@ -283,9 +276,7 @@ func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 		if key != "banned" {
 			continue
 		}
-		if err := s.Settle(ctx, []core.Settlement{banned}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Settle(ctx, []core.Settlement{banned}))
 	}
 	allExpire(t, client)
 	for _, key := range client.Keys(ctx, "*").Val() {

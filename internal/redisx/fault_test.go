@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -205,16 +206,12 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 		{"", []any{"acl", "setuser", "default", "-hget", "-hmget"}, []any{"acl", "setuser", "default", "+@all"}},
 		{"", []any{"acl", "setuser", "default", "-hset"}, []any{"acl", "setuser", "default", "+@all"}},
 	} {
-		if err := admin.Do(ctx, fault.begin...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.Do(ctx, fault.begin...).Err())
 		_, err := s.Take(ctx, []core.Claim{c}, nil)
 		if err == nil || errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), fault.code) {
 			t.Errorf("%v: take gives %v", fault.begin, err)
 		}
-		if err := admin.Do(ctx, fault.end...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.Do(ctx, fault.end...).Err())
 	}
 	if s.Repaired() != 0 {
 		t.Errorf("%d states repaired that were not corrupt", s.Repaired())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -156,9 +157,7 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 		t.Errorf("%v by %s", err, s.Via())
 	}
 	s, r := rejectingStore(t, redistest.Start(t), map[string]error{})
-	if _, err := s.Take(t.Context(), claims, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Take(t.Context(), claims, nil))(t)
 	r.mu.Lock()
 	r.errs["fcall"] = io.EOF // a server that has run functions does know them
 	r.mu.Unlock()
@@ -175,9 +174,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("100/d")}}
 	right := func(right string) {
 		t.Helper()
-		if err := admin.Do(t.Context(), "acl", "setuser", "default", right).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.Do(t.Context(), "acl", "setuser", "default", right).Err())
 	}
 	passes := func() { s.decider.server.functions.rejected.Store(s.decider.server.now() - int64(retryFunctions)) }
 	decided := 0

@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
@@ -162,9 +163,7 @@ func FuzzStored(f *testing.F) {
 		s := redisx.New(client, options)
 		c := claimOf("k", everyAlgorithm(10, time.Minute)...)
 		server.HSet(pairKey, "s", value)
-		if _, err := server.ZAdd(pairKey+":60000000", float64(score), member); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(server.ZAdd(pairKey+":60000000", float64(score), member))(t)
 		results := take(t, s, c)
 		for waits := 0; !allowed(results); waits++ { // a log may be found corrupt only when its entries expire
 			if waits == 2 {

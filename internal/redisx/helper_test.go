@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -92,11 +93,7 @@ func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 	if results, ok := s.TakeLocal(claims, nil); ok {
 		return results
 	}
-	results, err := s.Take(context.Background(), claims, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results
+	return must.Get(s.Take(context.Background(), claims, nil))(t)
 }
 
 // silentServer returns a store that has taken a claim, and whose server executes further calls without a reply.
@@ -117,9 +114,7 @@ func calls(t *testing.T, c *redis.Client, command string) int {
 	var n int
 	_, stats, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_"+command+":calls=")
 	if ok {
-		if _, err := fmt.Sscan(strings.SplitN(stats, ",", 2)[0], &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(strings.SplitN(stats, ",", 2)[0], &n))(t)
 	}
 	return n
 }
@@ -149,9 +144,7 @@ func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
 // grant gives a claim n more requests.
 func grant(t *testing.T, s *redisx.Store, c core.Claim, n int) {
 	t.Helper()
-	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n}}))
 }
 
 const word = 8 // bytes

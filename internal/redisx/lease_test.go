@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -165,18 +166,14 @@ func TestSettleAndResetReachLeases(t *testing.T) {
 	if n := take(t, s, peek)[0].Remaining; n != 300-used && n != 300-used-1 { // a part may have drained in a Lease
 		t.Errorf("after a refund: %d remain, want %d", n, 300-used)
 	}
-	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: time.Hour}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: time.Hour}}))
 	if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Hour {
 		t.Errorf("banned: %+v", r)
 	}
 	s, server := frozen(t)
 	warm(t, s, c)
 	server.SetTime(start.Add(time.Second))
-	if err := s.Reset(t.Context(), pairsOf(c)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reset(t.Context(), pairsOf(c)))
 	if r := take(t, s, c)[0]; r.Remaining != 297 {
 		t.Errorf("after a reset: %+v, want 297 remaining", r)
 	}

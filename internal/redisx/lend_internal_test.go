@@ -10,16 +10,14 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // exchange returns an exchange for a claim.
 func exchange(t *testing.T, c core.Claim, want int64, unused lease.Unused) lease.Exchange {
 	t.Helper()
-	limits, err := compiled.Limits(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := must.Get(compiled.Limits(&c))(t)
 	return lease.Exchange{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want, Unused: unused}
 }
 
@@ -36,21 +34,15 @@ func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Unused) *j
 func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, charged int64) {
 	t.Helper()
 	x := exchange(t, c, n, lease.Unused{})
-	if err := (lender{s.decider}).chargeAhead(context.Background(), &x); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (lender{s.decider}).chargeAhead(context.Background(), &x))
 	return x.At, x.Charged
 }
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
 	t.Helper()
-	if err := s.decider.server.run(context.Background(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.decider.server.run(context.Background(), jobs))
 	for _, j := range jobs {
-		if err := j.read(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.read())
 	}
 }
 
@@ -111,9 +103,7 @@ func TestALoanReportsWhatItLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
 	x := exchange(t, c, 30, lease.Unused{})
-	if err := (lender{s.decider}).chargeAhead(t.Context(), &x); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (lender{s.decider}).chargeAhead(t.Context(), &x))
 	if x.Left[0].Remaining != 70 || x.Left[1].Remaining != 60 || x.Charged != 30 {
 		t.Errorf("got %+v, charged %d", x.Left, x.Charged)
 	}
@@ -128,9 +118,7 @@ func TestNothingIsLentBesideABanOrAHold(t *testing.T) {
 			t.Errorf("charged %d of 10 that are not held, want 5", charged)
 		}
 		banned := core.Claim{Key: "banned", Limits: held.Limits}
-		if err := s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}))
 		if _, charged := s.ahead(t, banned, 30); charged != 0 {
 			t.Errorf("charged %d of a banned pair, want 0", charged)
 		}
@@ -167,9 +155,7 @@ func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 		c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d")}
 		at, _ := s.ahead(t, c, 50)
 		s.Shift(time.Millisecond)
-		if err := s.Reset(context.Background(), []core.Pair{{Key: c.Key}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Reset(context.Background(), []core.Pair{{Key: c.Key}}))
 		s.Shift(time.Millisecond)
 		c.Cost = 60
 		s.mustRun(t, s.jobOf(t, c))
@@ -327,9 +313,7 @@ func TestLeasesAreLookedUpOnlyIfThereAreAny(t *testing.T) {
 		t.Error("nothing is leased")
 	}
 	for range 3 {
-		if _, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Take(t.Context(), []core.Claim{c}, nil))(t)
 	}
 	if s.leasesFor([]core.Claim{other}) != table {
 		t.Error("what is leased is not looked for")

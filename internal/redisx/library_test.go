@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -98,9 +99,7 @@ func TestUserWithoutTheRightToLoadFunctionsRunsTheScript(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
-	if err := admin.Do(ctx, "acl", "setuser", "app", "on", ">secret", "~*", "+@all", "-function").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, admin.Do(ctx, "acl", "setuser", "app", "on", ">secret", "~*", "+@all", "-function").Err())
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
 	t.Cleanup(func() { client.Close() })
 	c := claimOf("k", core.PerDay(10))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -82,9 +83,7 @@ func TestAdmittingPeekIsFollowedByACharge(t *testing.T) {
 	for range 3 {
 		take(t, s, a, b)
 	}
-	if err := s.Reset(context.Background(), pairsOf(a)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reset(context.Background(), pairsOf(a)))
 	if r := take(t, s, a, b); !allowed(r) || r[0].Remaining != 1 || r[1].Remaining != 6 {
 		t.Errorf("after a reset: %+v, want it charged", r)
 	}

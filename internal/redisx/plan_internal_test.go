@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A server caches a bounded number of plans, so requests that differ only in their costs and waits share a plan.
@@ -26,10 +27,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	for _, how := range []routing{anyKeys, byKey} {
 		for cost := range 5 {
 			wait := time.Duration(cost) * time.Second
-			take, err := s.decider.layout.newTake(claimsOf(2+1000*cost, wait))
-			if err != nil {
-				t.Fatal(err)
-			}
+			take := must.Get(s.decider.layout.newTake(claimsOf(2+1000*cost, wait)))(t)
 			for _, j := range []*job{take, s.decider.layout.newSettle(settlementsOf(2+1000*cost, wait))} {
 				if how != anyKeys {
 					how.split(j, s.decider.layout)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -27,9 +28,7 @@ func TestSettlementLeavesNothingBehind(t *testing.T) {
 	s.Shift(time.Minute)
 	take(t, s, c)
 	for _, some := range [][]core.Settlement{more, settledAt(start, c)} {
-		if err := s.Settle(t.Context(), some); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Settle(t.Context(), some))
 	}
 	if r := take(t, s, claimOf("k", day...)); r[0].Remaining != 5 || r[1].Remaining != 46 {
 		t.Errorf("%d remain of the window and %d of the sliding window, want 5 and 46", r[0].Remaining, r[1].Remaining)

@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
@@ -17,9 +18,7 @@ func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}
-	if _, err := s.Take(context.Background(), []core.Claim{claim}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Take(context.Background(), []core.Claim{claim}, nil))(t)
 	claim.Cost = 1
 	j := s.jobOf(t, claim)
 	s.mustRun(t, j)

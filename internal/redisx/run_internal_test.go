@@ -16,6 +16,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
@@ -33,16 +34,10 @@ func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 			jobs, alone = append(jobs, anyKeys.jobOf(t, claims...)), append(alone, apart.jobOf(t, claims...))
 		}
 		ctx := context.Background()
-		if err := anyKeys.decider.server.run(ctx, jobs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, anyKeys.decider.server.run(ctx, jobs))
 		for i, p := range alone {
-			if err := apart.decider.server.run(ctx, []*job{p}); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(p.read(), jobs[i].read()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, apart.decider.server.run(ctx, []*job{p}))
+			must.Do(t, errors.Join(p.read(), jobs[i].read()))
 			if !slices.Equal(p.usages, jobs[i].usages) {
 				t.Fatalf("request %d, %x of %v: %+v in a batch, %+v alone", i, p.plan, p.keys, jobs[i].usages, p.usages)
 			}
@@ -74,9 +69,7 @@ func TestAllKeysOfABatchExpire(t *testing.T) {
 		server.FlushAll()
 		of := func(key string) *job { return s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}) }
 		for _, jobs := range [][]*job{{of("old")}, {of("old")}, {of("old"), of("new")}} {
-			if err := s.decider.server.run(context.Background(), jobs); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.decider.server.run(context.Background(), jobs))
 		}
 		for _, key := range server.Keys() {
 			if server.TTL(key) <= 0 {
@@ -95,22 +88,16 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	}
 	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
 		for range 10 {
-			if err := s.decider.server.run(ctx, []*job{of(limits)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.decider.server.run(ctx, []*job{of(limits)}))
 		}
 	}
 	// Only the log needs ZREMRANGEBYSCORE.
 	s.Shift(2 * time.Hour)
-	if err := client.Do(ctx, "acl", "setuser", "default", "-zremrangebyscore").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Do(ctx, "acl", "setuser", "default", "-zremrangebyscore").Err())
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.decider.server.run(ctx, jobs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.decider.server.run(ctx, jobs))
 	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
 		t.Errorf("the bad job is job %d of %d, want jobs before and after it", n, len(jobs))
 	}
@@ -183,9 +170,7 @@ func TestRunEndsAtItsLastDeadline(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
-	if _, err := s.Take(context.Background(), claims, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Take(context.Background(), claims, nil))(t)
 	proxy.Fault.Store(redistest.SwallowReplies)
 	for _, alone := range []bool{true, false} {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

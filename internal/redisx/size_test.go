@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -41,10 +42,7 @@ var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
 
 func TestSizesInTheDocsMatchAServer(t *testing.T) {
 	testpass.Thorough(t)
-	text, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/redis.md"))(t)
 	documented := make(map[string]int)
 	for _, row := range tableRow.FindAllStringSubmatch(string(text), -1) {
 		documented[row[1]], _ = strconv.Atoi(strings.ReplaceAll(row[2], ",", ""))
@@ -103,16 +101,12 @@ func usedMemory(t *testing.T, client *redis.Client) int {
 		for word := range strings.FieldsSeq(command) {
 			words = append(words, word)
 		}
-		if err := client.Do(context.Background(), words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Do(context.Background(), words...).Err())
 	}
 	info := client.Info(context.Background(), "memory").Val()
 	field := func(name string) (n int) {
 		_, rest, _ := strings.Cut(info, name)
-		if _, err := fmt.Sscan(rest, &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(rest, &n))(t)
 		return n
 	}
 	return field("\nused_memory:") - field("\nmem_clients_normal:")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -67,10 +68,7 @@ func TestSkipsInFrontOfProxy(t *testing.T) {
 					mux.ServeHTTP(w, r)
 				}))
 				t.Cleanup(backend.Close)
-				at, err := url.Parse(backend.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
+				at := must.Get(url.Parse(backend.URL))(t)
 				return wrap(app.Cleaned(httputil.NewSingleHostReverseProxy(at)), app.Guards)
 			}})
 		})

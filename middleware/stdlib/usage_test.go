@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -57,9 +58,7 @@ func TestUsage(t *testing.T) {
 	store := &counted{MemoryStore: core.MemoryStore{Now: func() time.Time { return now }}}
 	l := core.Must(core.New(usageRules(core.FailLocal), core.WithStore(store)))
 	h := stdlib.NewUsage(l)
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 30}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 30}))(t)
 	store.takes = 0
 	var first string
 	for range 1000 {
@@ -95,15 +94,11 @@ func TestUsage(t *testing.T) {
 func TestUsageShowsBansAndGrants(t *testing.T) {
 	l := core.Must(core.New(usageRules(core.FailLocal)))
 	h := stdlib.NewUsage(l)
-	if err := l.Grant(t.Context(), "plan", "header:x-user:ann", 2000); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", 2000))
 	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"limit":12000,"used":0,"remaining":12000`) {
 		t.Errorf("after a grant: got %s", body)
 	}
-	if err := l.Ban(t.Context(), "plan", "header:x-user:ann", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Ban(t.Context(), "plan", "header:x-user:ann", time.Hour))
 	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"plan":{"limit":12000,"used":12000,"remaining":0`) && !strings.Contains(body, `{"plan":{"limit":2100,"used":2100,"remaining":0`) {
 		t.Errorf("during a ban: got %s", body)
 	}
@@ -128,13 +123,9 @@ func TestUsageAfterAGrant(t *testing.T) {
 		{core.PerDay(10), []int{3}, 10, 9, now.Add(144 * time.Minute)}, // a bucket refills what was used
 	} {
 		l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{row.limit}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
-		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 4}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 4}))(t)
 		for _, n := range row.grants {
-			if err := l.Grant(t.Context(), "plan", "header:x-user:ann", n); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", n))
 		}
 		want := fmt.Sprintf(`{"limit":%d,"used":%d,"remaining":%d,"reset":%d,`, row.all, row.all-row.left, row.left, row.reset.Unix())
 		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, want) {
@@ -146,16 +137,11 @@ func TestUsageAfterAGrant(t *testing.T) {
 func TestUsageShowsHolds(t *testing.T) {
 	l := core.Must(core.New(usageRules(core.FailLocal)))
 	h := stdlib.NewUsage(l)
-	d, err := l.Take(t.Context(), core.Claim{Rule: "uploads", Key: "header:x-user:ann", Hold: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(t.Context(), core.Claim{Rule: "uploads", Key: "header:x-user:ann", Hold: true}))(t)
 	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":1,"remaining":1,`) {
 		t.Errorf("during an upload: got %s", body)
 	}
-	if err := l.Refund(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Refund(t.Context(), d))
 	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":0,"remaining":2,`) {
 		t.Errorf("after it: got %s", body)
 	}
@@ -168,13 +154,9 @@ func TestUsageSaysNothingAboutOtherKeys(t *testing.T) {
 	h := stdlib.NewUsage(l)
 	before := askUsage(h, "ann").Body.String()
 	for _, c := range []core.Claim{{Rule: "plan", Key: "header:x-user:bob", Cost: 70}, {Rule: "uploads", Key: "header:x-user:bob", Hold: true}} {
-		if _, err := l.Take(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Take(t.Context(), c))(t)
 	}
-	if err := errors.Join(l.Grant(t.Context(), "plan", "header:x-user:bob", 500), l.Ban(t.Context(), "uploads", "header:x-user:bob", time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(l.Grant(t.Context(), "plan", "header:x-user:bob", 500), l.Ban(t.Context(), "uploads", "header:x-user:bob", time.Hour)))
 	if after := askUsage(h, "ann").Body.String(); after != before || strings.Contains(after, "ann") || strings.Contains(after, "bob") || strings.Contains(after, "trial") {
 		t.Errorf("got\n%s before bob's requests and\n%s after them", before, after)
 	}
@@ -188,9 +170,7 @@ func TestUsageNamesUnits(t *testing.T) {
 	var usage struct {
 		Resources map[string]struct{ Limits []struct{ Per string } }
 	}
-	if err := json.Unmarshal(askUsage(stdlib.NewUsage(l), "ann").Body.Bytes(), &usage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(askUsage(stdlib.NewUsage(l), "ann").Body.Bytes(), &usage))
 	var got []string
 	for _, limit := range usage.Resources["plan"].Limits {
 		got = append(got, limit.Per)
@@ -209,9 +189,7 @@ func TestUsageOfABucket(t *testing.T) {
 		cost int
 		want string
 	}{{0, `"remaining":60,"reset":1800000000,`}, {30, `"remaining":30,"reset":1800001801,`}, {30, `"remaining":0,"reset":1800000061,`}} {
-		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: row.cost, Peek: row.cost == 0}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: row.cost, Peek: row.cost == 0}))(t)
 		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, row.want) {
 			t.Errorf("got %s, want %s", body, row.want)
 		}
@@ -223,12 +201,8 @@ func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerMonth(10)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 	h := stdlib.NewUsage(l)
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 10}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Grant(t.Context(), "plan", "header:x-user:ann", 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 10}))(t)
+	must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", 5))
 	for _, want := range []string{`{"limit":15,"used":10,"remaining":5,"reset":1796083200,`, `{"limit":10,"used":0,"remaining":10,"reset":1796083200,`} {
 		if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, want) {
 			t.Errorf("at %v: got %s, want %s", now, body, want)

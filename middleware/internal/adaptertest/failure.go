@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var (
@@ -104,9 +105,7 @@ func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 		if l.StoreHealth().Down {
 			return l
 		}
-		if _, err := l.Take(t.Context(), core.Claim{Key: "const:other"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Take(t.Context(), core.Claim{Key: "const:other"}))(t)
 	}
 	t.Fatal("the breaker is closed after 100 failures")
 	return nil

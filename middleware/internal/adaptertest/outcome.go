@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A settler is a store that admits every request and records what it is to settle.
@@ -166,10 +167,7 @@ func testClientGone(t *testing.T, a Adapter) {
 			ok(w, r)
 		}, http2, func(s *server) {
 			ctx, cancel := context.WithCancel(t.Context())
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil))(t)
 			go func() {
 				<-started
 				cancel()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A rerouted App has routes whose handlers make the App serve the request as a login. A limiter admits 5 logins per hour, and
@@ -147,10 +148,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 func (s *rerouted) wantUsed(t *testing.T, api, login int) {
 	t.Helper()
 	for rule, want := range map[string]int{"api": api, "login": login} {
-		d, err := s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: "user:" + secret, Peek: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: "user:" + secret, Peek: true}))(t)
 		if used := d.Results[0].Limit.Capacity() - d.Results[0].Remaining; used != want {
 			t.Errorf("%d of %s used, want %d", used, rule, want)
 		}

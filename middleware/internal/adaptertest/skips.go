@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
@@ -56,10 +57,7 @@ func testSkips(t *testing.T, a Adapter) {
 		for where, h := range map[string]http.Handler{"behind": a.Build(behind), "in front of": clean(inFront)} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				for _, path := range skippingPaths {
-					u, err := url.ParseRequestURI(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					u := must.Get(url.ParseRequestURI(path))(t)
 					r := httptest.NewRequest(method, "http://localhost/", nil)
 					r.URL = u
 					limited, served = false, ""

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A view describes a request as the handler sees it, and as a middleware around the application sees it afterwards.
@@ -91,10 +92,7 @@ func (a Adapter) upload(t *testing.T, handle func(*http.Request), http2 bool, gu
 	r.Trailer = http.Header{"X-Declared": {"1"}}
 	s.send(r)
 	s.Close() // waits until the server has finished the request
-	left, err := os.ReadDir(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(os.ReadDir(files))(t)
 	v.files = len(left)
 	return v
 }
@@ -104,10 +102,7 @@ func form(t *testing.T) (io.Reader, string) {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	_ = w.WriteField("a", "1")
-	file, err := w.CreateFormFile("file", "big")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(w.CreateFormFile("file", "big"))(t)
 	_, _ = file.Write(make([]byte, 64<<10))
 	_ = w.Close()
 	return &body, w.FormDataContentType()
@@ -150,17 +145,11 @@ func (a Adapter) trailer(t *testing.T, guards []Guard) (v view) {
 		app.ServeHTTP(w, r)
 		v.around = r.Trailer.Get("X-Sum")
 	}), false)
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 42\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	_ = resp.Body.Close()
 	_ = conn.Close()
 	s.Close()

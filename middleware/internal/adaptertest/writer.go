@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // guardedAndNot returns servers of the same handler: without a guard, with one, and with one whose rule needs the outcome.
@@ -117,18 +119,12 @@ func testHijack(t *testing.T, a Adapter) {
 
 // upgrade talks to a server that echoes five bytes after switching protocols.
 func upgrade(t *testing.T, address string) {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", address))(t)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	answer := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(answer, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.ReadResponse(answer, nil))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("status %d", resp.StatusCode)

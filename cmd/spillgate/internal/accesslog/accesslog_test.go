@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // logs are lines of each format, and the entry of the last line.
@@ -108,10 +109,7 @@ func at(s string) time.Time {
 
 func lastOf(t *testing.T, r io.Reader, o Options) (*Reader, Entry) {
 	t.Helper()
-	reader, err := NewReader("log", r, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(NewReader("log", r, o))(t)
 	var e, last Entry
 	for {
 		err := reader.Next(&e)
@@ -166,10 +164,7 @@ func TestLinesInJSON(t *testing.T) {
 			if !strings.Contains(wrappings[4].formats, tt.format) {
 				continue
 			}
-			line, err := json.Marshal(tt.lines + "\n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(json.Marshal(tt.lines + "\n"))(t)
 			text := "\ufeff" + `{"time":"2025-10-10T13:55:36.9Z", "` + field + `": ` + string(line) + `, "stream":"stdout"}` + "\nnonsense\n{}\n" + `{"log":"\n","message":"\n","MESSAGE":"\n"}`
 			for _, format := range []string{"", tt.format} {
 				r, got := lastOf(t, strings.NewReader(text), Options{Format: format})
@@ -441,9 +436,7 @@ func TestNoFormatFits(t *testing.T) {
 
 func TestLogsWithoutRequests(t *testing.T) {
 	var gz, zs bytes.Buffer
-	if err := gzip.NewWriter(&gz).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gzip.NewWriter(&gz).Close())
 	z, _ := zstd.NewWriter(&zs, zstd.WithZeroFrames(true))
 	if err := z.Close(); err != nil || zs.Len() == 0 {
 		t.Fatal(err, zs.Len())

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // requests is the least number of requests in the logs that are access logs in a known format. The other logs are error
@@ -18,10 +19,7 @@ var requests = map[string]int{"example.log": 3260, "apache-badbots": 3, "nginx-b
 // debian returns the paths of the logs, which .ci/fetch-logs unpacks.
 func debian(t *testing.T) []string {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/debian/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must.Get(filepath.Glob("testdata/debian/*"))(t)
 	if len(paths) > 0 {
 		return paths
 	}
@@ -35,10 +33,7 @@ func debian(t *testing.T) []string {
 func TestEveryLineOfDebianLogsIsAccountedFor(t *testing.T) {
 	found := 0
 	for _, path := range debian(t) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		if want := requests[filepath.Base(path)]; want > 0 {
 			found++
 			readOrNamed(t, path, "", text, want)

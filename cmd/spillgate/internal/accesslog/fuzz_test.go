@@ -3,6 +3,8 @@ package accesslog
 import (
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func FuzzCombined(f *testing.F)    { fuzz(f, "combined") }
@@ -24,10 +26,7 @@ func fuzz(f *testing.F, format string) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := NewParser(Options{Format: format})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(NewParser(Options{Format: format}))(t)
 		var e Entry
 		for line := range strings.SplitSeq(text, "\n") {
 			if err := p.Parse(line, &e); err != nil {

@@ -3,14 +3,13 @@ package replay
 import (
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestCalendarWindowsTurnAtLocalMidnight replays requests around midnight in Berlin. UTC is an hour or two behind.
 func TestCalendarWindowsTurnAtLocalMidnight(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := must.Get(time.LoadLocation("Europe/Berlin"))(t)
 	day := noon.In(berlin)
 	midnight := time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, berlin)
 	at := func(d time.Duration) time.Duration { return midnight.Add(d).Sub(noon) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -35,18 +36,10 @@ func TestClientsTakeLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newEvenPlayer(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newEvenPlayer(p))(t)
 	r = &runner{player: p, even: s, report: &Report{}, routes: make(map[string]int)}
-	next, err := Order([]Source{source}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Each(t.Context(), next, r.decide); err != nil {
-		t.Fatal(err)
-	}
+	next := must.Get(Order([]Source{source}, false))(t)
+	must.Get(r.Each(t.Context(), next, r.decide))(t)
 	s.finish()
 	per := float64(liveHeap()-before) / clients / perClient
 	if runtime.KeepAlive(r); per > most || p.rules[0].asked != 2*clients {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -35,10 +36,7 @@ type live struct {
 
 func newLive(t *testing.T) *live {
 	t.Helper()
-	f, err := rulefile.Parse([]byte(lockstepRules), rulefile.Funcs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(rulefile.Parse([]byte(lockstepRules), rulefile.Funcs{}))(t)
 	s := new(live)
 	s.now.Store(noon.UnixMicro())
 	store := &core.MemoryStore{Now: func() time.Time { return time.UnixMicro(s.now.Load()) }}
@@ -55,15 +53,9 @@ func newLive(t *testing.T) *live {
 // send sends a request and logs it as Caddy does.
 func (s *live) send(t *testing.T, client, path, agent, password string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, nil))(t)
 	r.Header = http.Header{"X-Forwarded-For": {client}, "User-Agent": {agent}, "X-Password": {password}}
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(s.Client().Do(r))(t)
 	_, _ = io.Copy(io.Discard, answer.Body)
 	_ = answer.Body.Close()
 	s.denied = append(s.denied, answer.StatusCode == http.StatusTooManyRequests)
@@ -85,10 +77,7 @@ func TestLockstepWithALiveServer(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Fatal(err, left)
 	}
-	reader, err := accesslog.NewReader("log", strings.NewReader(s.log.String()), accesslog.Options{Format: "caddy"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(accesslog.NewReader("log", strings.NewReader(s.log.String()), accesslog.Options{Format: "caddy"}))(t)
 	differences, denied := 0, 0
 	var e accesslog.Entry
 	for i := 0; reader.Next(&e) == nil; i++ {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog/logtest"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -26,11 +27,7 @@ func run(t *testing.T, src string, o Options, logs ...entries) *Report {
 	for i := range logs {
 		sources[i] = &logs[i]
 	}
-	rep, err := Run(t.Context(), rules(t, src), sources, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rep
+	return must.Get(Run(t.Context(), rules(t, src), sources, o))(t)
 }
 
 func TestRuleCountsOnlyItsOwnDenials(t *testing.T) {

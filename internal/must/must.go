@@ -1,0 +1,27 @@
+// Package must ends a test if a step that prepares it fails.
+package must
+
+// T is a test: of package testing, or of rapid.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Get returns a func that returns v, or ends its test if err is not nil:
+//
+//	f := must.Get(os.Open(name))(t)
+func Get[V any](v V, err error) func(T) V {
+	return func(t T) V {
+		t.Helper()
+		Do(t, err)
+		return v
+	}
+}
+
+// Do ends t if err is not nil.
+func Do(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
