@@ -1,8 +1,11 @@
 package client_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,4 +91,93 @@ func TestRequestBodyIsClosed(t *testing.T) {
 func request(t testing.TB, url string) *http.Request {
 	t.Helper()
 	return must.Get(http.NewRequest("GET", url, nil))(t)
+}
+
+// TestUnusedBodyIsClosed checks that the body prepared for a retry is closed if there is no retry.
+func TestUnusedBodyIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "90") })
+		again := &watched{size: 5, closed: make(chan bool)}
+		r, _ := http.NewRequest("POST", "http://api.example/", strings.NewReader("cargo"))
+		r.GetBody = func() (io.ReadCloser, error) { return again, nil }
+		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
+		if err != nil || resp.StatusCode != 429 || again.closes != 1 {
+			t.Errorf("%v, %v, the body was closed %d times, want once", resp, err, again.closes)
+		}
+	})
+}
+
+// TestGetBodyFails checks that the denial is returned if GetBody fails.
+func TestGetBodyFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "1") })
+		r, _ := http.NewRequest("POST", "http://api.example/", strings.NewReader("cargo"))
+		r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("gone") }
+		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
+		if err != nil || resp.StatusCode != 429 || len(s.requests(start2000)) != 1 {
+			t.Errorf("%v, %v after %d requests, want the denial of the first", resp, err, len(s.requests(start2000)))
+		}
+	})
+}
+
+// TestNilBody checks a denial without a body, which a Base in a test may return.
+func TestNilBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		tr := &client.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			if n++; n == 1 {
+				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}}, nil
+			}
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		})}
+		if resp, err := tr.RoundTrip(request(t, "http://api.example/")); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v, %v", resp, err)
+		}
+	})
+}
+
+// A connection is the body of a 101 response. It can be written to.
+type connection struct{ watched }
+
+func (*connection) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestDeniedUpgrade checks that a denied upgrade is sent again like any other request, and that the caller gets the
+// connection unchanged.
+func TestDeniedUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &connection{}
+		n := 0
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if n++; n == 1 {
+				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: http.NoBody}, nil
+			}
+			if r.Header.Get("Upgrade") != "websocket" {
+				t.Errorf("header %v", r.Header)
+			}
+			return &http.Response{StatusCode: 101, Body: body}, nil
+		})
+		r := request(t, "http://api.example/")
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "websocket")
+		resp, err := (&client.Transport{Base: base}).RoundTrip(r)
+		if err != nil || resp.StatusCode != 101 || resp.Body != body || n != 2 {
+			t.Errorf("%+v, %v after %d requests, want the connection after 2", resp, err, n)
+		}
+	})
+}
+
+// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends during the wait for the retry.
+func TestCanceledAfterADenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &watched{size: 1 << 20, closed: make(chan bool)}
+		tr := &client.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: body}, nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
+		if !errors.Is(err, context.Canceled) || body.closes == 0 {
+			t.Errorf("%v, closed %d times, want the context's error and a closed body", err, body.closes)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -166,4 +167,171 @@ func TestTrialDoesNotWaitForEarlierRequests(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestFirstComeFirstServed checks that calls, including denied ones, are sent in the order of their arrival.
+func TestFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			if len(order) == 0 && time.Since(start2000) < time.Second {
+				write(w, 429, "Retry-After", "10")
+				return
+			}
+			order = append(order, r.URL.RawQuery)
+			write(w, 200, gitHub("60", "0", "1", "")...) // one each second
+		})
+		c := s.over(&client.Transport{})
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() { get(t, c, "/?"+strconv.Itoa(i)) })
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+		if want := []string{"0", "1", "2", "3", "4"}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
+// start2000 is the instant at which a synctest bubble begins.
+var start2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestOneRequestGoesAhead checks that one request is sent while nothing is known about its key, and that the other requests of
+// the key wait for its headers, not for its body.
+func TestOneRequestGoesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			<-hold
+			write(w, 200)
+		})
+		c := s.over(&client.Transport{})
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { get(t, c, "/a") })
+		}
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 1 {
+			t.Errorf("%d requests were sent before the first response, want 1", n)
+		}
+		r, _ := http.NewRequest("GET", "http://other.example/a", nil)
+		go c.Do(r)
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 2 {
+			t.Errorf("%d requests, want 2: another key does not wait", n)
+		}
+		close(hold)
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 21 {
+			t.Errorf("%d requests after the first response, want 21: it has named no limits", n)
+		}
+	})
+}
+
+// TestOneRequestOfARouteGoesAhead checks that if the server has limits, one request goes ahead to a route whose limits
+// are unknown. If it has none, all requests are sent.
+func TestOneRequestOfARouteGoesAhead(t *testing.T) {
+	for _, limits := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Second)
+				if limits {
+					write(w, 200, gitHub("100", "90", "60", r.URL.Path)...)
+					return
+				}
+				write(w, 200)
+			})
+			c := s.over(&client.Transport{})
+			get(t, c, "/a")
+			var all sync.WaitGroup
+			for range 10 {
+				all.Go(func() { get(t, c, "/b") })
+			}
+			synctest.Wait()
+			if n, want := len(s.requests(start2000))-1, map[bool]int{false: 10, true: 1}[limits]; n != want {
+				t.Errorf("limits %v: %d requests at once, want %d", limits, n, want)
+			}
+			all.Wait()
+			if took := time.Since(start2000); took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting forever: neither
+// the first request of a key, nor requests that may use up what remains.
+func TestOverdueRequestDelaysNoOther(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "hang" {
+					<-r.Context().Done()
+				}
+				write(w, 200, gitHub("100", "3", epoch(time.Now().Add(time.Hour)), "")...)
+			})
+			c := s.over(&client.Transport{NoPace: true})
+			if known {
+				get(t, c, "/")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 3 {
+				go func() {
+					r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/?hang", nil)
+					_, _ = c.Do(r)
+				}()
+				synctest.Wait()
+			}
+			for range 6 {
+				get(t, c, "/")
+			}
+			if took := time.Since(start2000); took != 10*time.Second {
+				t.Errorf("known %v: six requests took %v behind three that hang, want 10s", known, took)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
+// TestNothingIsSentWhileNothingRemains checks that no request is sent before the instant, that the first one is sent
+// with a jitter of at most a tenth of the wait and 5s, and that it goes ahead of the others.
+func TestNothingIsSentWhileNothingRemains(t *testing.T) {
+	for _, wait := range []time.Duration{2 * time.Second, 20 * time.Second, 55 * time.Minute} {
+		most := min(wait/10, 5*time.Second)
+		var late []time.Duration
+		for range 40 {
+			synctest.Test(t, func(t *testing.T) {
+				open := time.Now().Add(wait)
+				s := serve(func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(time.Microsecond)
+					left := "0"
+					if !time.Now().Before(open) {
+						left = "90"
+					}
+					write(w, 200, gitHub("100", left, epoch(open), "")...)
+				})
+				c := s.over(&client.Transport{MaxWait: time.Hour})
+				var all sync.WaitGroup
+				for range 20 {
+					all.Go(func() { get(t, c, "/") })
+				}
+				all.Wait()
+				sent := s.requests(start2000)
+				late = append(late, sent[1]-wait)
+				if next := sent[1] + time.Microsecond; sent[2] != next || sent[19] != next {
+					t.Errorf("sent at %v: want one ahead, and all others at its response", sent[1:])
+				}
+			})
+		}
+		slices.Sort(late)
+		if late[0] < 0 || late[len(late)-1] > most+time.Second {
+			t.Errorf("%v: sent from %v to %v after the instant, want 0 to %v", wait, late[0], late[len(late)-1], most)
+		}
+		if late[len(late)-1]-late[0] < most/4 {
+			t.Errorf("%v: sent from %v to %v after the instant, want some of %v jitter", wait, late[0], late[len(late)-1], most)
+		}
+	}
 }

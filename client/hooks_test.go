@@ -1,16 +1,20 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -277,6 +281,168 @@ func TestOnDeniedPanics(t *testing.T) {
 		all.Wait()
 		if took := time.Since(start2000); took < 5*time.Second || took > 6*time.Second {
 			t.Errorf("the next request took %v, want 5s", took)
+		}
+	})
+}
+
+// TestOnWait checks that OnWait is called once when a request begins to wait, with the time until the announced instant.
+func TestOnWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var announced []time.Duration
+		var of []*http.Request
+		s := &server{handler: &script{responses: []response{
+			{429, []string{"Retry-After", "10"}}, {429, []string{"Retry-After", "20"}}, {200, nil},
+		}}}
+		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { announced, of = append(announced, d), append(of, r) }}
+		r := request(t, "http://api.example/")
+		resp := must.Get(tr.RoundTrip(r))(t)
+		resp.Body.Close()
+		if len(announced) != 1 || announced[0] != 10*time.Second || of[0] != r {
+			t.Errorf("announced %v, want once 10s", announced)
+		}
+		get(t, &http.Client{Transport: tr}, "/")
+		if len(announced) != 1 {
+			t.Errorf("announced %v for a request that need not wait", announced)
+		}
+	})
+}
+
+// TestOnWaitPanics checks that no call is left waiting after a callback panics.
+func TestOnWaitPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := usedUp(5 * time.Second)
+		tr := &client.Transport{OnWait: func(r *http.Request, _ time.Duration) {
+			if r.URL.RawQuery == "panic" {
+				panic("callback")
+			}
+		}}
+		c := s.over(tr)
+		get(t, c, "/")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("OnWait was not called")
+				}
+			}()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic"))
+		}()
+		if get(t, c, "/"); time.Since(start2000) > 6*time.Second {
+			t.Errorf("the next request took %v, want 5s", time.Since(start2000))
+		}
+	})
+}
+
+// TestBasePanics checks that no call is left waiting after Base panics.
+func TestBasePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/panic" {
+				panic("base")
+			}
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		})}
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+		}()
+		get(t, &http.Client{Transport: tr}, "/")
+		if time.Since(start2000) > 0 {
+			t.Errorf("waited %v", time.Since(start2000))
+		}
+	})
+}
+
+// TestOnWaitIsNotCalledWithoutAnInstant checks that OnWait is not called for a wait for the response to another
+// request.
+func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
+			write(w, 200)
+		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }})
+		var all sync.WaitGroup
+		all.Go(func() { get(t, c, "/") })
+		synctest.Wait()
+		get(t, c, "/")
+		all.Wait()
+	})
+}
+
+// TestFleetSharesOneBudget has ten processes send as fast as a shared limit of 50 per second allows, to a server with
+// the same limit. The processes share the limit through their hooks. A stranger's burst first causes one denial.
+// After that, and after the requests booked by then, no request is denied, and at least 95% of the server's limit is
+// used.
+func TestFleetSharesOneBudget(t *testing.T) {
+	const processes, callers, span = 10, 2, 20 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := limited(core.PerSecond(50).WithBurst(5), headers.RetryAfter) // so processes learn of others' denials only through their hooks
+		s.latency = func() time.Duration { return 5 * time.Millisecond }
+		stranger := s.over(&client.Transport{MaxWait: -1})
+		for range 4 {
+			if status := get(t, stranger, "/"); status != 200 {
+				t.Fatalf("the stranger got %d", status)
+			}
+		}
+		var strangers sync.WaitGroup
+		for range 4 { // uses up the rest
+			strangers.Go(func() {
+				if resp, err := s.RoundTrip(request(t, "http://api.example/")); err == nil {
+					resp.Body.Close()
+				}
+			})
+		}
+		time.Sleep(5 * time.Millisecond)
+
+		store, ctx := new(core.MemoryStore), context.Background()
+		begun := time.Now()
+		var firstDenial, pauseEnds, served atomic.Int64
+		var booked sync.Map // the instants of the decisions
+		var all sync.WaitGroup
+		for range processes {
+			l := core.Must(core.New([]core.Rule{{
+				Name: "partner", Limits: []core.Limit{core.PerSecond(50).WithBurst(1)}, MaxWait: time.Minute,
+			}}, core.WithStore(store)))
+			claim := core.Claim{Rule: "partner", Key: "const:all"}
+			c := s.over(&client.Transport{
+				Before: func(r *http.Request) error {
+					d, err := l.Wait(r.Context(), claim)
+					if err == nil && !d.Allowed {
+						err = errors.New("too many wait")
+					}
+					booked.Store(r, d.At)
+					if at, now := int64(d.At.Sub(begun)), int64(time.Since(begun)); firstDenial.Load() > 0 && at > firstDenial.Load() && now < pauseEnds.Load() {
+						t.Errorf("a request is sent at %v that was booked at %v, during a pause", time.Duration(now), time.Duration(at))
+					}
+					return err
+				},
+				OnDenied: func(r *http.Request, d time.Duration) {
+					if err := l.Ban(ctx, claim.Rule, claim.Key, max(d, time.Second)); err != nil {
+						t.Error(err)
+					}
+					if firstDenial.CompareAndSwap(0, int64(time.Since(begun))) {
+						pauseEnds.Store(int64(time.Since(begun) + max(d, time.Second)))
+					}
+					if at, _ := booked.Load(r); int64(at.(time.Time).Sub(begun)) > firstDenial.Load() {
+						t.Errorf("a request is denied that was booked at %v, after the first denial", at)
+					}
+				},
+			})
+			for range callers {
+				all.Go(func() {
+					for time.Since(begun) < span {
+						if get(t, c, "/") == 200 && time.Since(begun) < span {
+							served.Add(1)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		if firstDenial.Load() == 0 {
+			t.Error("no request was denied")
+		}
+		if most := int64(50 * span / time.Second); served.Load() < most*95/100 {
+			t.Errorf("%d served, want 95%% of %d", served.Load(), most)
 		}
 	})
 }

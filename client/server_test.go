@@ -1,14 +1,22 @@
 package client_test
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/must"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 // A server is an http.RoundTripper that serves requests from memory and records them.
@@ -102,4 +110,82 @@ func get(t testing.TB, c *http.Client, path string) int {
 	resp := must.Get(c.Get("http://api.example" + path))(t)
 	resp.Body.Close()
 	return resp.StatusCode
+}
+
+// limited is a server with a limiter of package core.
+func limited(l core.Limit, w headers.Writer) *server {
+	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
+	return &server{handler: stdlib.New(limiter, stdlib.WithHeaders(w))(http.HandlerFunc(ok))}
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }
+
+// latencies are the times that a request takes in each direction. With random times, responses overtake each other.
+var latencies = []struct {
+	name    string
+	latency func() time.Duration
+	used    bool // this leaves enough time to use the limit
+}{
+	{"none", nil, true},
+	{"random", func() time.Duration { return rand.N(200 * time.Millisecond) }, true},
+	{"slow", func() time.Duration { return rand.N(4 * time.Second) }, false},
+}
+
+// TestNoRequestIsDenied drives 200 goroutines against 100 per minute for three minutes: none is denied, and at least 95%
+// of what the limit admits is used.
+func TestNoRequestIsDenied(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		limit  core.Limit
+		admits int // in three minutes
+	}{
+		{"bucket", core.PerMinute(100), 400},
+		{"window", core.PerMinute(100).Using(core.FixedWindow), 300},
+	} {
+		for _, w := range writers {
+			for _, l := range latencies {
+				t.Run(fmt.Sprintf("%s, %s, latency %s", row.name, w.name, l.name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := limited(row.limit, w.write)
+						s.latency = l.latency
+						drive(t, s, 200, 3*time.Minute)
+						count := s.count()
+						if count[429] > 0 || l.used && 100*count[200] < 95*row.admits {
+							t.Errorf("statuses %v, want 95%% of %d admitted and none denied", count, row.admits)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// writers write the default fields and the fields of the IETF draft.
+var writers = []struct {
+	name  string
+	write headers.Writer
+}{
+	{"GitHub", headers.GitHub},
+	{"IETF", headers.IETF},
+}
+
+// drive sends requests from n goroutines for d, as fast as the transport allows.
+func drive(t *testing.T, s *server, n int, d time.Duration) {
+	c := s.over(&client.Transport{MaxWait: time.Hour})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), d, nil)
+	defer cancel()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/users/1", nil)
+				if resp, err := c.Do(r); err == nil {
+					resp.Body.Close()
+				} else if ctx.Err() == nil {
+					<-ctx.Done() // too late in any case
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"testing"
@@ -304,5 +305,258 @@ func TestCheckAgainReturnsWhatWasDecided(t *testing.T) {
 	again, err := l.Check(r)
 	if err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("got %+v, %v; want %+v", again, err, first)
+	}
+}
+
+// apiAndLogin returns a limiter of 100 requests of any kind, of which 5 may be logins.
+func apiAndLogin(opts ...core.Option) *core.Limiter {
+	login := perHour("login", 5)
+	login.Routes = []string{"/login"}
+	return core.Must(core.New([]core.Rule{perHour("api", 100), login}, opts...))
+}
+
+// at returns a copy of r for another path, with the context of r.
+func at(r *http.Request, path string) *http.Request {
+	copied := r.Clone(r.Context())
+	copied.URL.Path = path
+	return copied
+}
+
+// TestNewRouteIsDecided guards a request, routes it to the login in each possible way, and guards it again.
+func TestNewRouteIsDecided(t *testing.T) {
+	for why, route := range map[string]func(*http.Request) *http.Request{
+		"the same request": func(r *http.Request) *http.Request { r.URL.Path = "/login"; return r },
+		"another URL":      func(r *http.Request) *http.Request { r.URL = at(r, "/login").URL; return r },
+		"a clone":          func(r *http.Request) *http.Request { return at(r, "/login") },
+		"a context of a context": func(r *http.Request) *http.Request {
+			return at(r.WithContext(context.WithValue(r.Context(), word{}, 1)), "/login")
+		},
+		"a context in place": func(r *http.Request) *http.Request {
+			*r = *r.WithContext(context.WithoutCancel(r.Context()))
+			return at(r, "/login")
+		},
+		"a new request": func(r *http.Request) *http.Request { return get("/login").WithContext(r.Context()) },
+		"StripPrefix": func(r *http.Request) (stripped *http.Request) {
+			r.URL.Path = "/v1/login"
+			http.StripPrefix("/v1", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stripped = r })).ServeHTTP(httptest.NewRecorder(), r)
+			return stripped
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			seen := new(recorder)
+			l := apiAndLogin(core.WithObserver(seen.observe))
+			for i := range 7 {
+				outer, first, err := guard(l, get("/start"))
+				if err != nil || len(first.Results) != 1 || first.Results[0].Remaining != 99-i {
+					t.Fatalf("request %d: got %+v, %v", i+1, first, err)
+				}
+				r := route(outer)
+				g, err := l.Guard(r.Context(), r, nil)
+				d, admitted := g.Decision(), i < 5
+				if err != nil || g.Admitted() != admitted || d.Allowed != admitted || len(d.Results) != 2 {
+					t.Fatalf("request %d, routed again: got %+v, %v, want allowed %v", i+1, d, err, admitted)
+				}
+				if tight, _ := d.Tightest(); tight.Rule != "login" || d.Results[0] != first.Results[0] {
+					t.Errorf("request %d: got %+v, want the login's limit as the tightest beside the first decision", i+1, d)
+				}
+				third, _, err := guard(l, g.Request())
+				if again, _ := core.FromContext(third.Context()); err != nil || !slices.Equal(again.Results, d.Results) || again.Allowed != admitted {
+					t.Errorf("request %d, mounted a third time: got %+v, %v, want %+v", i+1, again, err, d)
+				}
+				g.End()
+			}
+			if len(seen.seen) != 14 {
+				t.Errorf("observers were called %d times, want twice a request", len(seen.seen))
+			}
+			if api, login := remaining(t, l, "api"), remaining(t, l, "login"); api != 93 || login != 0 {
+				t.Errorf("got %d and %d left, want 93 and 0", api, login)
+			}
+		})
+	}
+}
+
+// TestPartsOfABatchAreLogins serves several requests with the context of one batch request.
+func TestPartsOfABatchAreLogins(t *testing.T) {
+	l := apiAndLogin()
+	batch, _, _ := guard(l, get("/batch"))
+	ran := 0
+	for range 50 {
+		if _, d, err := guard(l, at(batch, "/login")); err != nil {
+			t.Fatal(err)
+		} else if d.Allowed {
+			ran++
+		}
+	}
+	if api := remaining(t, l, "api"); ran != 5 || api != 99 {
+		t.Errorf("%d logins ran and %d are left of api, want 5 and 99", ran, api)
+	}
+	if d, _ := core.FromContext(batch.Context()); !d.Allowed || len(d.Results) != 1 {
+		t.Errorf("the parts changed the decision of the batch to %+v", d)
+	}
+}
+
+// TestCheckInAHandlerDecidesTheNewRoute calls Check and Peek in a handler, which is routed again by hand.
+func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
+	l := apiAndLogin()
+	r, first, _ := guard(l, get("/start"))
+	for _, ask := range []func(*http.Request) (core.Decision, error){l.Check, l.Peek} {
+		if d, err := ask(r); err != nil || !slices.Equal(d.Results, first.Results) {
+			t.Errorf("on the same route: got %+v, %v, want %+v", d, err, first)
+		}
+	}
+	r = at(r, "/login")
+	peek, err := l.Peek(r)
+	if err != nil || len(peek.Results) != 2 || peek.Results[1].Remaining != 5 || peek.Results[0] != first.Results[0] {
+		t.Errorf("peek at the login: got %+v, %v", peek, err)
+	}
+	d, err := l.Check(r)
+	if err != nil || len(d.Results) != 2 || d.Results[1].Remaining != 4 || remaining(t, l, "api") != 99 {
+		t.Errorf("the login: got %+v, %v", d, err)
+	}
+	ctx := core.NewContext(r.Context(), d)
+	if carried, _ := core.FromContext(ctx); !slices.Equal(carried.Results, d.Results) {
+		t.Errorf("the context carries %+v, want %+v", carried, d)
+	}
+	if again, err := l.Check(r.WithContext(ctx)); err != nil || !slices.Equal(again.Results, d.Results) {
+		t.Errorf("carried by hand: got %+v, %v, want the same decision", again, err)
+	}
+	if err := l.Refund(t.Context(), d); err != nil || remaining(t, l, "api") != 100 || remaining(t, l, "login") != 5 {
+		t.Errorf("a refund of both decisions leaves %d and %d, %v", remaining(t, l, "api"), remaining(t, l, "login"), err)
+	}
+}
+
+// TestRulesThatDidNotApplyBefore changes a request in other ways than its route, so that another rule applies.
+func TestRulesThatDidNotApplyBefore(t *testing.T) {
+	routed := false
+	later := func(*http.Request) bool { return routed }
+	var l *core.Limiter
+	for why, row := range map[string]struct {
+		change func(*core.Rule)
+		opts   []core.Option
+		routes []core.Rule // that replace the first ones
+	}{
+		"Match":    {change: func(r *core.Rule) { r.Match = later }},
+		"Cost":     {change: func(r *core.Rule) { r.Cost = func(*http.Request) int { return map[bool]int{true: 1}[routed] } }},
+		"skip":     {opts: []core.Option{core.WithSkip(func(*http.Request) bool { return !routed })}},
+		"SetRules": {change: func(r *core.Rule) { r.Match = func(*http.Request) bool { return false } }, routes: []core.Rule{perHour("login", 5)}},
+	} {
+		routed = false
+		rule := perHour("login", 5)
+		if row.change != nil {
+			row.change(&rule)
+		}
+		l = core.Must(core.New([]core.Rule{rule}, row.opts...))
+		r, _, _ := guard(l, get("/"))
+		if routed = true; row.routes != nil {
+			must.Do(t, l.SetRules(row.routes))
+		}
+		_, d, err := guard(l, r)
+		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
+			t.Errorf("%s: got %+v, %v, want it decided now", why, d, err)
+		}
+	}
+}
+
+// TestDeniedRequestIsChargedNothingMore routes a request again although it was denied, as a deny handler can.
+func TestDeniedRequestIsChargedNothingMore(t *testing.T) {
+	login := perHour("login", 5)
+	login.Routes = []string{"/login"}
+	l := core.Must(core.New([]core.Rule{perHour("api", 0), login}))
+	r, _, _ := guard(l, get("/start"))
+	g, err := l.Guard(r.Context(), at(r, "/login"), nil)
+	if d := g.Decision(); err != nil || g.Admitted() || d.Allowed || len(d.Results) != 1 || remaining(t, l, "login") != 5 {
+		t.Errorf("got %+v, %v, admitted %v; want the first denial", d, err, g.Admitted())
+	}
+	if d, err := l.Check(at(r, "/login")); err != nil || d.Allowed || len(d.Results) != 1 {
+		t.Errorf("Check: got %+v, %v; want the first denial", d, err)
+	}
+}
+
+// TestRoutedAgainSettlesEachHoldOnce routes a request again, so that a second rule holds its cost.
+func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finals := map[string]int{}
+		final := func(name string) func(*http.Request, core.Outcome) int {
+			return func(_ *http.Request, o core.Outcome) int {
+				finals[name]++
+				return o.Cost
+			}
+		}
+		api, login := perHour("api", 100), perHour("login", 5)
+		login.Routes = []string{"/login"}
+		api.CostAfter, login.CostAfter = final("api"), final("login")
+		api.Limits = append(api.Limits, core.AtOnce(1))
+		l := core.Must(core.New([]core.Rule{api, login}))
+		outer, _ := l.Guard(t.Context(), get("/start"), nil)
+		again, err := l.Guard(outer.Request().Context(), at(outer.Request(), "/login"), nil)
+		if err != nil || !again.Admitted() || !again.Watches() || !outer.Watches() {
+			t.Fatalf("got %+v, %v; want the rerouted request admitted: its own hold must not deny it", again.Decision(), err)
+		}
+		third, err := l.Guard(again.Request().Context(), again.Request(), nil)
+		if err != nil || !third.Admitted() || third.Watches() {
+			t.Fatalf("got %+v, %v; want nothing more held", third.Decision(), err)
+		}
+		if !core.SetCost(third.Request().Context(), "login", 3) || !core.SetCost(third.Request().Context(), "api", 7) {
+			t.Error("the handler cannot set the cost of both rules")
+		}
+		time.Sleep(3 * time.Minute) // both are renewed
+		for _, g := range []*core.Guard{&third, &again, &outer} {
+			g.Settle(core.Outcome{Status: 200})
+			g.End()
+		}
+		if finals["api"] != 1 || finals["login"] != 1 || remaining(t, l, "api") != 93 || remaining(t, l, "login") != 2 {
+			t.Errorf("settled %v, %d and %d left; want each once, 93 and 2 left", finals, remaining(t, l, "api"), remaining(t, l, "login"))
+		}
+	})
+}
+
+// TestRetryAfterOfANewRoute has the new route of a request deny it. The old route stays charged, and its limit is used up for
+// longer.
+func TestRetryAfterOfANewRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		login := core.Rule{Name: "login", Key: keyK, Limits: []core.Limit{core.PerSecond(1)}, Routes: []string{"/login"}}
+		l := core.Must(core.New([]core.Rule{{Name: "api", Key: keyK, Limits: []core.Limit{core.PerMinute(2)}}, login}))
+		var d core.Decision
+		for range 2 {
+			r, _, _ := guard(l, get("/start"))
+			_, d, _ = guard(l, at(r, "/login"))
+		}
+		if wait := d.RetryAfter(); d.Allowed || wait != 30*time.Second {
+			t.Errorf("got %v in %+v, want 30s", wait, d)
+		}
+		for i := range 2 {
+			if n := d.OuterRulesOfSameName(i); n != 0 {
+				t.Errorf("result %d: %d limiters further out, want none", i, n)
+			}
+		}
+	})
+}
+
+// TestLimiterBetweenTwoMounts mounts another limiter, with a rule of the same name, between two mounts of one.
+func TestLimiterBetweenTwoMounts(t *testing.T) {
+	l, other := apiAndLogin(), core.Must(core.New([]core.Rule{perHour("login", 50), perHour("api", 50)}))
+	r, _, _ := guard(l, get("/start"))
+	r, _, _ = guard(other, r)
+	_, d, err := guard(l, at(r, "/login"))
+	var names []string
+	var same []int
+	for i, result := range d.Results {
+		names, same = append(names, result.Rule), append(same, d.OuterRulesOfSameName(i))
+	}
+	if err != nil || !slices.Equal(names, []string{"api", "login", "api", "login"}) || !slices.Equal(same, []int{0, 1, 1, 0}) {
+		t.Errorf("got %q with %v limiters further out, %v", names, same, err)
+	}
+}
+
+// TestRouteOfTheInnerMount guards a request again in an inner mount, which knows another route.
+func TestRouteOfTheInnerMount(t *testing.T) {
+	byRoute := core.Rule{Name: "route", Limits: []core.Limit{core.PerHour(5)}, Match: func(r *http.Request) bool { return core.RoutePattern(r) == "/login" },
+		Key: func(r *http.Request) (string, error) { return "route:" + core.RoutePattern(r), nil }}
+	l := core.Must(core.New([]core.Rule{byRoute}))
+	g, _ := l.Guard(t.Context(), get("/start"), known("/start"))
+	r := at(g.Request(), "/login")
+	g, err := l.Guard(r.Context(), r, known("/login"))
+	if d := g.Decision(); err != nil || len(d.Results) != 1 {
+		t.Errorf("got %+v, %v", g.Decision(), err)
 	}
 }

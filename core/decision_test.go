@@ -1,13 +1,18 @@
 package core_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
+	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestTightest(t *testing.T) {
@@ -160,5 +165,233 @@ func TestDecisionKeyOfTwoLimiters(t *testing.T) {
 		}
 		b.End()
 		a.End()
+	}
+}
+
+// A recordingStore admits everything, in results that it allocates itself, and records the claims.
+type recordingStore struct {
+	at      time.Time
+	taken   []core.Claim
+	settled []core.Settlement
+}
+
+// Take implements core.Store. It does not append to dst.
+func (g *recordingStore) Take(_ context.Context, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
+	g.taken = append(g.taken, claims...)
+	var results []core.Result
+	for _, c := range claims {
+		for _, l := range c.Limits {
+			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun, At: g.at})
+		}
+	}
+	return results, nil
+}
+
+// Settle implements core.Store.
+func (g *recordingStore) Settle(_ context.Context, settlements []core.Settlement) error {
+	g.settled = append(g.settled, settlements...)
+	return nil
+}
+
+// Reset implements core.Store.
+func (*recordingStore) Reset(context.Context, []core.Pair) error { return nil }
+
+// refundNamesTheClaimsThatWereChargedCases are the cases of TestRefundNamesTheClaimsThatWereCharged.
+var refundNamesTheClaimsThatWereChargedCases = map[string][]core.Claim{
+	"the limit of a rule":       {{Rule: "r", Key: "k"}},
+	"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
+	"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
+	"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
+	"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
+	"two limits":                {{Rule: "day", Key: "k"}},
+	"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+	"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+	"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
+	"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
+}
+
+// A decision keeps only parts of its claims. A settlement still needs everything that was charged.
+func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
+	day, trial := perHour("day", 9), perHour("trial", 9)
+	day.Limits = append(day.Limits, core.PerDay(99))
+	trial.DryRun = true
+	for why, claims := range refundNamesTheClaimsThatWereChargedCases {
+		t.Run(why, func(t *testing.T) {
+			g := &recordingStore{at: time.Unix(1767268800, 0)}
+			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))
+			d, err := l.Take(t.Context(), claims...)
+			if err != nil || !d.Allowed || !d.At.Equal(g.at) {
+				t.Fatalf("got %+v, %v", d, err)
+			}
+			want, results := []core.Settlement(nil), d.Results
+			for _, c := range g.taken {
+				for _, limit := range c.Limits {
+					if r := results[0]; r.Rule != c.Rule || r.Limit != limit || r.DryRun != c.DryRun {
+						t.Errorf("got %+v of %+v", r, c)
+					}
+					results = results[1:]
+				}
+				if !c.Peek {
+					want = append(want, oracle.Settlement(c, g.at))
+				}
+			}
+			if err := l.Refund(t.Context(), d); err != nil || len(results) > 0 || !reflect.DeepEqual(exported(g.settled), want) {
+				t.Errorf("settled %+v, %v, and %d results too many; want %+v", g.settled, err, len(results), want)
+			}
+		})
+	}
+}
+
+// exported returns settlements without what a limiter adds for the stores of this module.
+func exported(settlements []core.Settlement) (plain []core.Settlement) {
+	for _, s := range settlements {
+		plain = append(plain, core.Settlement{
+			Rule: s.Rule, Key: s.Key, Limits: s.Limits, At: s.At, Cost: s.Cost, DryRun: s.DryRun, Held: s.Held, Lease: s.Lease,
+			MaxWait: s.MaxWait, Wait: s.Wait, Final: s.Final, Renew: s.Renew, Ban: s.Ban,
+		})
+	}
+	return plain
+}
+
+// A fixedStore returns the same result from each Take.
+type fixedStore struct {
+	recordingStore
+	result core.Result
+}
+
+// Take implements core.Store.
+func (g *fixedStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([]core.Result, error) {
+	return append(dst, g.result), nil
+}
+
+// TestDecisionsHaveTheResultsOfTheStore checks that decisions keep every field of a result, including fields for which a receipt
+// has no room.
+func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
+	at := time.UnixMicro(1767268800123456)
+	for why, change := range map[string]func(r *core.Result){
+		"allowed":                     func(*core.Result) {},
+		"it waits":                    func(r *core.Result) { r.Wait = time.Second },
+		"denied":                      func(r *core.Result) { r.Allowed, r.RetryAfter = false, time.Second },
+		"denied forever":              func(r *core.Result) { r.Allowed, r.RetryAfter = false, core.Never },
+		"denied without a wait":       func(r *core.Result) { r.Allowed = false },
+		"allowed and a wait to retry": func(r *core.Result) { r.RetryAfter = time.Second },
+		"granted":                     func(r *core.Result) { r.Granted = 3 },
+		"taken away":                  func(r *core.Result) { r.Granted = -3 },
+		"used beyond the capacity":    func(r *core.Result) { r.Over = 3 },
+		"a fraction of a microsecond": func(r *core.Result) { r.ResetAfter += 7 },
+		"a time in UTC":               func(r *core.Result) { r.At = at.UTC() },
+		"a time of nanoseconds":       func(r *core.Result) { r.At = at.Add(7) },
+		"a monotonic time":            func(r *core.Result) { r.At = time.Now() },
+		"no time":                     func(r *core.Result) { r.At = time.Time{} },
+		"the epoch":                   func(r *core.Result) { r.At = time.UnixMicro(0) },
+		"another rule":                func(r *core.Result) { r.Rule = "other" },
+		"another limit":               func(r *core.Result) { r.Limit = core.PerHour(8) },
+		"a dry run":                   func(r *core.Result) { r.DryRun = true },
+	} {
+		t.Run(why, func(t *testing.T) {
+			g := &fixedStore{result: core.Result{
+				Rule: "r", Limit: core.PerHour(9), Allowed: true, Remaining: 4, RefillAfter: time.Minute, ResetAfter: time.Hour, At: at,
+			}}
+			change(&g.result)
+			var seen core.Decision
+			l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g)))
+			observed := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g),
+				core.WithObserver(func(_ context.Context, o *core.Observation) { seen = o.Decision })))
+			taken, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+			checked, err2 := l.Check(get("/"))
+			again, err3 := observed.Check(get("/"))
+			guarded, err4 := l.Guard(t.Context(), get("/"), nil)
+			carried, _ := core.FromContext(guarded.Request().Context())
+			if err = errors.Join(err, err2, err3, err4); err != nil {
+				t.Fatal(err)
+			}
+			for name, d := range map[string]core.Decision{
+				"Take": taken, "Check": checked, "Check, observed": again, "an observer": seen, "Guard": guarded.Decision(), "FromContext": carried,
+			} {
+				allowed := g.result.Allowed || g.result.DryRun
+				wait := g.result.Wait
+				if d.Allowed != allowed || d.At != g.result.At || d.Wait != wait || len(d.Results) != 1 || d.Results[0] != g.result {
+					t.Errorf("%s: got %+v, want %+v", name, d, g.result)
+				}
+			}
+		})
+	}
+}
+
+// TestKeptDecisionsDoNotChange keeps decisions and observations, and compares them after other requests.
+func TestKeptDecisionsDoNotChange(t *testing.T) {
+	var seen, got []core.Decision
+	l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithObserver(func(_ context.Context, o *core.Observation) { seen = append(seen, o.Decision) })))
+	for range 3 {
+		taken, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+		checked, _ := l.Check(get("/"))
+		g, _ := l.Guard(t.Context(), get("/"), nil)
+		got = append(got, taken, checked, g.Decision())
+	}
+	for i := range got {
+		if want := 8 - i; got[i].Results[0].Remaining != want || seen[i].Results[0].Remaining != want {
+			t.Errorf("decision %d has %d remaining, and observers got %d, want %d", i, got[i].Results[0].Remaining, seen[i].Results[0].Remaining, want)
+		}
+	}
+}
+
+// TestTakeAllocatesNothing needs inlined functions, which the race detector prevents.
+func TestTakeAllocatesNothing(t *testing.T) {
+	testpass.Sequential(t)
+	l := core.Must(core.New([]core.Rule{perHour("r", 1_000_000_000), perHour("denied", 0)}))
+	for _, c := range []core.Claim{
+		{Rule: "r", Key: "k"}, {Rule: "r", Key: "k", Cost: 3, DryRun: true}, {Rule: "r", Key: "k", Peek: true}, {Rule: "denied", Key: "k"},
+	} {
+		allowed := 0
+		n := testing.AllocsPerRun(1000, func() {
+			if d, err := l.Take(t.Context(), c); err == nil && d.Allowed && d.Results[0].Allowed {
+				allowed++
+			}
+		})
+		if n != 0 || (allowed > 0) != (c.Rule == "r") {
+			t.Errorf("%+v: %v allocations, and %d of 1001 allowed", c, n, allowed)
+		}
+	}
+}
+
+// TestAllocations bounds the allocations of a decision, including its request and context.
+func TestAllocations(t *testing.T) {
+	key := core.Claim{Rule: "r", Key: "k"}
+	l, r := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}})), get("/")
+	for name, row := range map[string]struct {
+		decide func()
+		most   float64
+	}{
+		"Take":  {func() { l.Take(t.Context(), key) }, 1},
+		"Check": {func() { l.Check(r) }, 1},
+		"Peek":  {func() { l.Peek(r) }, 1},
+		"Guard": {func() { l.Guard(r.Context(), r, nil) }, 2},
+	} {
+		row.decide()
+		if n := testing.AllocsPerRun(1000, row.decide); n > row.most {
+			t.Errorf("%s: %v allocations, want %v", name, n, row.most)
+		}
+	}
+}
+
+// A held request may take three allocations more: its receipt has more fields, and its renewal a timer and a func.
+func TestAllocationsOfAHeldRequest(t *testing.T) {
+	allocations := func(f func(*http.Request, core.Outcome) int) float64 {
+		l, r := inMemory("1000000000/s", f), get("/")
+		decide := func() {
+			g, _ := l.Guard(t.Context(), r, nil)
+			if g.Watches() {
+				g.Settle(core.Outcome{Status: 200})
+			}
+			g.End()
+		}
+		least := testing.AllocsPerRun(1, decide)
+		for range 100 { // the race detector drops objects from pools at random
+			least = min(least, testing.AllocsPerRun(1, decide))
+		}
+		return least
+	}
+	if plain, held := allocations(nil), allocations(core.Failures); held > plain+3 {
+		t.Errorf("%v allocations, want at most 3 more than %v", held, plain)
 	}
 }

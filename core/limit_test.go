@@ -3,11 +3,13 @@ package core_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"pgregory.net/rapid"
 )
 
 const year = 365 * 24 * time.Hour
@@ -196,4 +198,202 @@ func wantError(t *testing.T, err, kind error, part string) {
 func banned(l core.Limit, d time.Duration) core.Limit {
 	l.Ban = d
 	return l
+}
+
+func TestParseLimits(t *testing.T) {
+	tests := []struct {
+		in   string
+		want []core.Limit
+	}{
+		{"10/s, 120/m, 240/h, 5000/d", []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(240), core.PerDay(5000)}},
+		{"5/15m;sliding-log", []core.Limit{core.Every(5, 15*time.Minute).Using(core.SlidingLog)}},
+		{"100/m;burst=20", []core.Limit{core.PerMinute(100).WithBurst(20)}},
+		{"9/500ms", []core.Limit{core.Every(9, 500*time.Millisecond)}},
+		{"9/1500us", []core.Limit{core.Every(9, 1500*time.Microsecond)}},
+		{"9/1500µs", []core.Limit{core.Every(9, 1500*time.Microsecond)}},
+		{"1/ms", []core.Limit{core.Every(1, time.Millisecond)}},
+		{"240/1h;fixed-window", []core.Limit{core.PerHour(240).Using(core.FixedWindow)}},
+		{"5/10m;ban=1h", []core.Limit{{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour}}},
+		{"20 at once, 5/h", []core.Limit{core.AtOnce(20), core.PerHour(5)}},
+		{"60/m;sliding-window;buckets=6", []core.Limit{{Rate: 60, Period: time.Minute, Algorithm: core.SlidingWindow, Buckets: 6}}},
+		{"60/m;buckets=6;sliding-window", []core.Limit{{Rate: 60, Period: time.Minute, Algorithm: core.SlidingWindow, Buckets: 6}}},
+		{"3/m;token-bucket", []core.Limit{core.PerMinute(3)}},
+		{"1/1h30m", []core.Limit{core.Every(1, 90*time.Minute)}},
+		{"1/0.5s", []core.Limit{core.Every(1, 500*time.Millisecond)}},
+		{"1/.5s", []core.Limit{core.Every(1, 500*time.Millisecond)}},
+		{"1/3650d", []core.Limit{core.Every(1, 10*year)}},
+		{"0/s", []core.Limit{core.PerSecond(0)}},
+		{"10/minute, 3/hour, 2/day, 1/w", []core.Limit{core.PerMinute(10), core.PerHour(3), core.PerDay(2), core.Every(1, 7*24*time.Hour)}},
+		{"10/min, 3/sec, 2/hr", []core.Limit{core.PerMinute(10), core.PerSecond(3), core.PerHour(2)}},
+		{"1/15min, 2/2 weeks, 3/1 day, 4/30 seconds", []core.Limit{
+			core.Every(1, 15*time.Minute), core.Every(2, 14*24*time.Hour), core.PerDay(3), core.Every(4, 30*time.Second),
+		}},
+		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
+	}
+	for _, tt := range tests {
+		got, err := core.ParseLimits(tt.in)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%q: got %v, %v; want %v", tt.in, got, err, tt.want)
+		}
+		if must := core.MustParseLimits(tt.in); !slices.Equal(must, tt.want) {
+			t.Errorf("MustParseLimits(%q): got %v, want %v", tt.in, must, tt.want)
+		}
+	}
+}
+
+func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"", `limit ""`},
+		{" ", `limit ""`},
+		{"10/s,", `limit ""`},
+		{"10/s,,5/m", `limit ""`},
+		{"10/s, lots", `limit "lots": want RATE/PERIOD`},
+		{"10", `limit "10": want RATE/PERIOD`},
+		{"ten/m", `rate "ten" is not a whole number`},
+		{"/m", `rate "" is not a whole number`},
+		{"-1/m", `rate "-1" is not a whole number`},
+		{"+1/m", `rate "+1" is not a whole number`},
+		{"1.5/m", `rate "1.5" is not a whole number`},
+		{"1_000/m", `rate "1_000" is not a whole number`},
+		{"99999999999999999999/m", `rate "99999999999999999999" is not a whole number`},
+		{"10/", `period "" is not a duration`},
+		{"10/fortnight", `period "fortnight" is not a duration, such as s, 15m, 500ms or day`},
+		{"10/minuts", `did you mean minute?`},
+		{"10/2 dayz", `did you mean day?`},
+		{"10/Minute", `did you mean minute?`},
+		{"10/-1 day", `period "-1 day" is not a duration`},
+		{"10/1.5 days", `period "1.5 days" is not a duration`},
+		{"10/99999999999w", `period "99999999999w" is not a duration`},
+		{"10/15", `period "15" is not a duration`},
+		{"10/-1s", `period "-1s" is not a duration`},
+		{"10/+1s", `period "+1s" is not a duration`},
+		{"10/1d12h", `period "1d12h" is not a duration`},
+		{"10/1/m", `period "1/m" is not a duration`},
+		{"10/d2d", `period "d2d" is not a duration`},
+		{"10/99999999999d", `period "99999999999d" is not a duration`},
+		{"10/m;burst", `limit "10/m;burst": option "burst"`},
+		{"10/m;burst=", `option "burst="`},
+		{"10/m;burst=x", `option "burst=x"`},
+		{"10/m;burst=-1", `option "burst=-1"`},
+		{"10/m;burst=0", `option "burst=0"`},
+		{"10/m;size=3", `option "size=3"`},
+		{"10/m;leaky", `option "leaky": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most`},
+		{"10/m;sliding-lgo", `did you mean sliding-log?`},
+		{"10/m;fixed", `did you mean fixed-window?`},
+		{"10/m;brust=3", `did you mean burst=3?`},
+		{"10/m;", `option ""`},
+		{"10/m;;burst=3", `option ""`},
+		{"10/m;burst=3;burst=4", `option "burst=4"`},
+		{"10/m;sliding-log;fixed-window", `option "fixed-window"`},
+		{"10/m;sliding-window;buckets=3;buckets=3", `option "buckets=3"`},
+		{"10/0s", `limit "10/0s": period must be at least 1ms, got 0s`},
+		{"10/10us", `limit "10/10us": period must be at least 1ms, got 10µs`},
+		{"10/1000001ns", `limit "10/1000001ns": period must be whole microseconds`},
+		{"10/3651d", `limit "10/3651d": period must be at most 10 years`},
+		{"10/m;fixed-window;burst=5", `limit "10/m;fixed-window;burst=5": burst must be 0 for a fixed-window`},
+		{"1001/m;sliding-log", `limit "1001/m;sliding-log": rate of a sliding-log must be at most 1000, got 1001`},
+		{"10/m, 5/60s", `limits "10/m, 5/60s": limits 1 and 2 are both a token-bucket of 1m0s`},
+	}
+	for _, tt := range tests {
+		got, err := core.ParseLimits(tt.in)
+		if got != nil {
+			t.Errorf("%q: got limits %v beside an error", tt.in, got)
+		}
+		wantError(t, err, core.ErrInvalid, tt.want)
+	}
+}
+
+func TestParseLimitsReportsAllMistakesAtOnce(t *testing.T) {
+	_, err := core.ParseLimits("ten/fortnight;leaky;burst=0, 5/m, often, 5/1ns")
+	for _, want := range []string{`rate "ten"`, `period "fortnight"`, `option "leaky"`, `option "burst=0"`, `limit "often"`, `limit "5/1ns"`} {
+		wantError(t, err, core.ErrInvalid, want)
+	}
+}
+
+func TestMustParseLimitsPanics(t *testing.T) {
+	defer func() {
+		err, _ := recover().(error)
+		wantError(t, err, core.ErrInvalid, `limit "often"`)
+	}()
+	core.MustParseLimits("often")
+}
+
+func TestLimitString(t *testing.T) {
+	tests := []struct {
+		limit core.Limit
+		want  string
+	}{
+		{core.PerMinute(100), "100/1m"},
+		{core.PerMinute(100).WithBurst(20), "100/1m;burst=20"},
+		{core.PerHour(240).Using(core.FixedWindow), "240/1h;fixed-window"},
+		{sliding(6), "10/1m;sliding-window;buckets=6"},
+		{core.Every(5, 15*time.Minute).Using(core.SlidingLog), "5/15m;sliding-log"},
+		{core.PerDay(7), "7/1d"},
+		{core.Every(7, 36*time.Hour), "7/36h"},
+		{core.Every(9, 1500*time.Millisecond), "9/1500ms"},
+		{core.Every(9, 1500*time.Microsecond), "9/1500us"},
+		{core.Limit{Rate: -1, Algorithm: 9}, "-1/0s;algorithm(9)"},
+	}
+	for _, tt := range tests {
+		if got := tt.limit.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// anyLimit generates limits of all kinds; most are valid.
+func anyLimit(t *rapid.T) core.Limit {
+	l := core.Limit{
+		Rate:      rapid.IntRange(0, 1_000_000).Draw(t, "rate"),
+		Period:    time.Duration(rapid.Int64Range(1000, int64(10*year/time.Microsecond)).Draw(t, "period")) * time.Microsecond,
+		Algorithm: core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+	}
+	if unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Hour, 24 * time.Hour}).Draw(t, "unit"); l.Period > unit {
+		l.Period -= l.Period % unit
+	}
+	switch l.Algorithm {
+	case core.TokenBucket:
+		l.Burst = rapid.IntRange(0, 1_000_000).Draw(t, "burst")
+	case core.SlidingWindow:
+		l.Buckets = rapid.IntRange(1, 3600).Draw(t, "buckets")
+	case core.SlidingLog:
+		l.Rate %= 10_001
+	}
+	return l
+}
+
+func TestLimitStringReadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := anyLimit(t)
+		if l.Validate() != nil {
+			t.Skip("not valid")
+		}
+		got, err := core.ParseLimits(l.String())
+		if err != nil || len(got) != 1 || got[0] != l {
+			t.Fatalf("%+v as %q reads back as %v, %v", l, l, got, err)
+		}
+	})
+}
+
+func FuzzParseLimits(f *testing.F) {
+	for _, s := range []string{"10/s, 120/m", "5/15m;sliding-log", "100/m;burst=20", "6/m;sliding-window;buckets=6", "1/.5s", "10/m;", ","} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		limits, err := core.ParseLimits(s)
+		if err != nil {
+			if limits != nil || !errors.Is(err, core.ErrInvalid) {
+				t.Fatalf("%q: got %v beside error %v", s, limits, err)
+			}
+			return
+		}
+		for _, l := range limits {
+			if err := l.Validate(); err != nil {
+				t.Fatalf("%q: accepted %v: %v", s, l, err)
+			}
+			if again, err := core.ParseLimits(l.String()); err != nil || len(again) != 1 || again[0] != l {
+				t.Fatalf("%q: %q reads back as %v, %v", s, l, again, err)
+			}
+		}
+	})
 }

@@ -1,9 +1,13 @@
 package core_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -204,4 +208,192 @@ func ExampleMemoryStore() {
 	// 12:00:30 false
 	// 12:01:00 true
 	// 1
+}
+
+// Two token buckets of the same rate: one admits a minute's requests at once, the other five.
+func ExamplePerMinute() {
+	fmt.Println(core.PerMinute(60).Capacity(), core.PerMinute(60).WithBurst(5).Capacity())
+	// Output: 60 5
+}
+
+// A token bucket begins full and refills all day. A plan that promises 1,000 a day is a fixed window.
+func ExamplePerDay() {
+	fmt.Println(core.PerDay(1000), "admits up to 1999 on the first day")
+	fmt.Println(core.PerDay(1000).Using(core.FixedWindow), "admits 1000 from midnight to midnight, UTC")
+	// Output:
+	// 1000/1d admits up to 1999 on the first day
+	// 1000/1d;fixed-window admits 1000 from midnight to midnight, UTC
+}
+
+func ExamplePerSecond() {
+	fmt.Println(core.PerSecond(10), core.PerSecond(10).WithBurst(100))
+	// Output: 10/1s 10/1s;burst=100
+}
+
+func ExamplePerHour() {
+	fmt.Println(core.PerHour(240).Using(core.SlidingWindow))
+	// Output: 240/1h;sliding-window
+}
+
+func ExampleEvery() {
+	fmt.Println(core.Every(5, 15*time.Minute).Using(core.SlidingLog))
+	// Output: 5/15m;sliding-log
+}
+
+// At most two requests of a user are in flight. Each holds its place until its response has ended.
+func ExampleAtOnce() {
+	limiter := core.Must(core.New([]core.Rule{core.AtOnce(2).By(byUser)}))
+	hold := core.Claim{Key: "user:ann", Hold: true}
+	first, _ := limiter.Take(ctx, hold)
+	second, _ := limiter.Take(ctx, hold)
+	third, _ := limiter.Take(ctx, hold)
+	fmt.Println(first.Allowed, second.Allowed, third.Allowed)
+
+	_ = limiter.Settle(ctx, first, "", 1)
+	fourth, _ := limiter.Take(ctx, hold)
+	fmt.Println(fourth.Allowed)
+	// Output:
+	// true true false
+	// true
+}
+
+// A rule that has nothing else to say.
+func ExampleLimit_By() {
+	rule := core.PerMinute(100).By(byUser)
+	rule.Name = "api"
+	fmt.Println(rule.Name, rule.Limits)
+	// Output: api [100/1m]
+}
+
+func ExampleLimit_WithBurst() {
+	limit := core.PerMinute(60).WithBurst(10)
+	fmt.Println(limit, limit.Capacity())
+	// Output: 60/1m;burst=10 10
+}
+
+func ExampleLimit_Using() {
+	fmt.Println(core.PerMinute(60).Using(core.SlidingWindow))
+	// Output: 60/1m;sliding-window
+}
+
+// String writes what ParseLimits reads.
+func ExampleLimit_String() {
+	limit := core.Limit{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour}
+	again, err := core.ParseLimits(limit.String())
+	fmt.Println(limit, again[0] == limit, err)
+	// Output: 5/10m;ban=1h true <nil>
+}
+
+func ExampleLimit_Validate() {
+	fmt.Println(core.Limit{Rate: 5}.Validate())
+	// Output: spillgate: period must be at least 1ms, got 0s
+}
+
+func ExampleMustParseLimits() {
+	login := core.Rule{Name: "login", Key: byUser, Limits: core.MustParseLimits("5/10m;ban=1h, 20/d")}
+	fmt.Println(login.Limits)
+	// Output: [5/10m;ban=1h 20/1d]
+}
+
+var ctx = context.Background()
+
+// Two limiters that share a store share the limits of rules of the same name.
+func ExampleWithStore() {
+	store := &core.MemoryStore{MaxKeys: 100_000}
+	rules := []core.Rule{core.PerMinute(2).By(byUser)}
+	one := core.Must(core.New(rules, core.WithStore(store)))
+	other := core.Must(core.New(rules, core.WithStore(store)))
+	for _, limiter := range []*core.Limiter{one, other, one} {
+		d, _ := limiter.Check(requestOf("ann", "/"))
+		fmt.Println(d.Allowed)
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
+// away is a store that is down.
+type away struct{ core.MemoryStore }
+
+func (*away) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	return nil, errors.New("no route to host")
+}
+
+// While the store is down, rules with FailLocal are enforced by the fallback. One that several limiters share makes them
+// enforce their limits together.
+func ExampleWithFallback() {
+	fallback := &core.MemoryStore{MaxKeys: 10_000}
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(1).By(byUser)},
+		core.WithStore(new(away)), core.WithFallback(fallback), core.WithLogger(slog.New(slog.DiscardHandler))))
+	for range 2 {
+		d, err := limiter.Check(requestOf("ann", "/"))
+		fmt.Println(d.Allowed, err, d.Degraded)
+	}
+	// Output:
+	// true <nil> spillgate: store unavailable: no route to host
+	// false <nil> spillgate: store unavailable: no route to host
+}
+
+// Probes of the load balancer are not limited.
+func ExampleWithSkip() {
+	probe := func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(0).By(byUser)}, core.WithSkip(probe)))
+	for _, path := range []string{"/", "/healthz"} {
+		d, _ := limiter.Check(requestOf("ann", path))
+		fmt.Println(path, d.Allowed)
+	}
+	// Output:
+	// / false
+	// /healthz true
+}
+
+// Preflights are not limited where a CORS middleware behind the limiter answers them.
+func ExamplePreflight() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(byUser)}, core.WithSkip(core.Preflight)))
+	r := httptest.NewRequest(http.MethodOptions, "/", nil)
+	r.Header.Set("Origin", "https://example.com")
+	r.Header.Set("Access-Control-Request-Method", "POST")
+	d, err := limiter.Check(r) // has no X-User
+	fmt.Println(d.Allowed, err)
+	// Output: true <nil>
+}
+
+// An observer must not block. Package telemetry has one that counts.
+func ExampleWithObserver() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(1).By(byUser)},
+		core.WithObserver(func(_ context.Context, o *core.Observation) {
+			fmt.Println(o.Claims[0].Key, o.Allowed)
+		})))
+	for range 2 {
+		_, _ = limiter.Check(requestOf("ann", "/"))
+	}
+	// Output:
+	// user:ann true
+	// user:ann false
+}
+
+func ExampleWithLogger() {
+	text := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(byUser)}, core.WithLogger(slog.New(text))))
+	_, _ = limiter.Check(httptest.NewRequest("GET", "/", nil))
+	// Output: level=WARN msg="spillgate: request not decided" rule=default err="spillgate: rule \"default\": header X-User: no key"
+}
+
+// A store in another region may need longer than the 50ms that a decision waits by default.
+func ExampleWithTimeout() {
+	_, err := core.New([]core.Rule{core.PerMinute(100).By(byUser)}, core.WithTimeout(200*time.Millisecond))
+	fmt.Println(err)
+	_, err = core.New([]core.Rule{core.PerMinute(100).By(byUser)}, core.WithTimeout(0))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// spillgate: WithTimeout: timeout must be positive, got 0s
 }

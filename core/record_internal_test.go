@@ -1,12 +1,18 @@
 package core
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Go allocates objects of up to 448 bytes on a fast path, and the record also has room for the handler's request. The sizes are
@@ -112,4 +118,112 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 	if routed != 2 {
 		t.Errorf("%d muxes have routed the request, want 2", routed)
 	}
+}
+
+func TestMemoryStoreHasNoBreaker(t *testing.T) {
+	l := Must(New([]Rule{PerMinute(1).By(func(*http.Request) (string, error) { return "k", nil })}))
+	must.Get(l.Take(context.Background(), Claim{Key: "k"}))(t)
+	if h := l.StoreHealth(); h != (Health{Keys: 1}) {
+		t.Errorf("got %+v, want one key and nothing else", h)
+	}
+}
+
+func TestWhenACostFits(t *testing.T) {
+	minute := func(remaining int, reset time.Duration) Result {
+		return Result{Limit: PerMinute(60), Remaining: remaining, RefillAfter: 300 * time.Millisecond, ResetAfter: reset}
+	}
+	window, never, places := minute(2, 57*time.Second), minute(0, 57*time.Second), minute(0, time.Second)
+	window.Limit = window.Limit.Using(FixedWindow)
+	never.Limit.Rate = 0
+	places.Limit = AtOnce(5)
+	for why, row := range map[string]struct {
+		result Result
+		cost   int
+		want   time.Duration
+	}{
+		"at once":              {minute(2, 58*time.Second), 2, 0},
+		"the next":             {minute(2, 58*time.Second), 3, 300 * time.Millisecond},
+		"further ones":         {minute(2, 58*time.Second), 5, 2300 * time.Millisecond},
+		"nearly all":           {minute(2, 57900*time.Millisecond), 60, 57300 * time.Millisecond},
+		"all":                  {minute(2, 57*time.Second), 60, 57 * time.Second},
+		"more than it has":     {minute(2, 57*time.Second), 1 << 60, 57 * time.Second},
+		"of a window":          {window, 5, 57 * time.Second},
+		"the next of a window": {window, 3, 300 * time.Millisecond},
+		"of no rate":           {never, 5, 57 * time.Second},
+		"in flight":            {places, 5, 0},
+	} {
+		if got := row.result.availableAfter(row.cost); got != row.want {
+			t.Errorf("%s: after %v, want %v", why, got, row.want)
+		}
+	}
+}
+
+// The registry keeps no limiters, no stores and nothing whose size depends on their number.
+func TestRegistryForgetsLimiters(t *testing.T) {
+	key := func(*http.Request) (string, error) { return "k", nil }
+	for range 1000 {
+		Must(New([]Rule{PerMinute(1).By(key)}, WithStore(new(MemoryStore)), WithFallback(new(MemoryStore))))
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		sharers.mu.Lock()
+		left := len(sharers.limiters)
+		sharers.mu.Unlock()
+		if left < 100 { // what is left belongs to other tests
+			return
+		}
+	}
+	t.Error("limiters that nothing uses are still registered")
+}
+
+// slowStore admits everything, and takes a while to settle.
+type slowStore struct{ MemoryStore }
+
+func (*slowStore) Settle(context.Context, []Settlement) error {
+	time.Sleep(10 * time.Millisecond)
+	return nil
+}
+
+func TestNoTimerIsLeftBehind(t *testing.T) {
+	end := func(l *Limiter, g *Guard) { g.Settle(Outcome{Status: 200}) }
+	for why, row := range map[string]struct {
+		after time.Duration
+		end   func(l *Limiter, g *Guard)
+	}{
+		"a request that ends":                       {time.Second, end},
+		"one that ends during a renewal":            {renewEvery + 5*time.Millisecond, end},
+		"one that was renewed":                      {3*renewEvery + time.Second, end},
+		"one that the application settles":          {time.Second, func(l *Limiter, g *Guard) { _ = l.Settle(context.Background(), g.Decision(), "", 0) }},
+		"one that it settles while that is renewed": {renewEvery + 5*time.Millisecond, func(l *Limiter, g *Guard) { _ = l.Settle(context.Background(), g.Decision(), "r", 0) }},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rule := PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+				rule.Name, rule.CostAfter = "r", Failures
+				l := Must(New([]Rule{rule}, WithStore(new(slowStore))))
+				g := must.Get(l.Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil))(t)
+				timer := g.own.receipt.extra.timer
+				if !timer.Stop() {
+					t.Fatal("nobody renews the hold")
+				}
+				timer.Reset(renewEvery)
+				time.Sleep(row.after)
+				row.end(l, &g)
+				synctest.Wait()
+				if timer.Stop() {
+					t.Error("a timer is left")
+				}
+			})
+		})
+	}
+}
+
+func TestRequestThatHoldsNothingHasNoTimer(t *testing.T) {
+	rules := []Rule{PerHour(9).By(func(*http.Request) (string, error) { return "k", nil }), PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })}
+	rules[0].Name, rules[1].Name = "a", "b"
+	g, err := Must(New(rules)).Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	if e := g.own.receipt.extra; err != nil || e.timer != nil {
+		t.Errorf("%v, %+v", err, e)
+	}
+	g.End()
 }

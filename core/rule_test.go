@@ -1,9 +1,14 @@
 package core_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,4 +165,288 @@ func TestRuleWithoutKeyIsForTake(t *testing.T) {
 	if d, err := l.Check(get("/")); err != nil || !d.Allowed {
 		t.Errorf("a rule that does not apply: got %+v, %v", d, err)
 	}
+}
+
+func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(10)}}}))
+	for range 10 {
+		if d, err := l.Check(get("/")); err != nil || !d.Allowed {
+			t.Fatalf("got %+v, %v", d, err)
+		}
+	}
+	rules := []core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(100)}}, named("b")}
+	must.Do(t, l.SetRules(rules))
+	rules[0].Limits[0] = core.PerHour(1)
+	d, err := l.Peek(get("/"))
+	if err != nil || len(d.Results) != 2 || d.Results[0].Remaining != 90 {
+		t.Errorf("got %+v, %v; want 90 of 100 left, and the new rule", d, err)
+	}
+}
+
+func TestSetRulesReplacesAllOrNone(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{routed("/a"), named("b")}))
+	for _, bad := range [][]core.Rule{nil, {named("c"), {Name: "d"}}, {named("c"), routed("x")}, {named("c"), named("c")}} {
+		wantError(t, l.SetRules(bad), core.ErrInvalid, "")
+		if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"/a", "b"}) {
+			t.Errorf("after an error: got rules %q, want those before", got)
+		}
+	}
+	must.Do(t, l.SetRules([]core.Rule{named("c")}))
+	if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("got rules %q, want only the new one", got)
+	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "k"}); err == nil {
+		t.Error("Take still knows a rule that was replaced")
+	}
+}
+
+func TestRulesReturnsACopy(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{routed("/a"), named("")}))
+	rules := l.Rules()
+	if len(rules) != 2 || rules[0].Routes[0] != "/a" || rules[1].Name != "default" || rules[1].Limits[0] != core.PerMinute(1) {
+		t.Fatalf("got %+v", rules)
+	}
+	rules[0].Routes[0], rules[1].Limits[0], rules[1].Name = "/b", core.PerMinute(9), "x"
+	if again := l.Rules(); again[0].Routes[0] != "/a" || again[1].Limits[0] != core.PerMinute(1) || again[1].Name != "default" {
+		t.Errorf("a caller changed the rules of the limiter: %+v", again)
+	}
+}
+
+// Each request is decided by the old rules or by the new rules, never by some of both.
+func TestSetRulesUnderLoad(t *testing.T) {
+	generation := func(n int) []core.Rule {
+		rules := make([]core.Rule, 5)
+		for i := range rules {
+			rules[i] = core.Rule{Name: fmt.Sprint(i), Key: constKey, Routes: []string{"/"}, Limits: []core.Limit{core.PerSecond(1_000_000 + n)}}
+		}
+		return rules
+	}
+	l := core.Must(core.New(generation(0)))
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 2000 {
+				d, err := l.Check(get("/"))
+				if err != nil || len(d.Results) != 5 {
+					t.Errorf("got %+v, %v", d, err)
+					return
+				}
+				for _, r := range d.Results {
+					if r.Limit != d.Results[0].Limit {
+						t.Errorf("decided by rules of two generations: %+v", d.Results)
+						return
+					}
+				}
+			}
+		})
+	}
+	for n := range 500 {
+		if err := l.SetRules(generation(n)); err != nil {
+			t.Error(err)
+		}
+	}
+	callers.Wait()
+}
+
+func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
+	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerHour(1)}}
+	calls := map[string]func(*core.Limiter) error{
+		"Check":    func(l *core.Limiter) error { _, err := l.Check(get("/")); return err },
+		"Peek":     func(l *core.Limiter) error { _, err := l.Peek(get("/")); return err },
+		"Take":     func(l *core.Limiter) error { _, err := l.Take(t.Context(), claim); return err },
+		"Guard":    func(l *core.Limiter) error { _, _, err := guard(l, get("/")); return err },
+		"Reset":    func(l *core.Limiter) error { return l.Reset(t.Context(), "r", "k") },
+		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "", 0) },
+		"Renew":    func(l *core.Limiter) error { return l.Renew(t.Context(), core.Decision{}) },
+		"Ban":      func(l *core.Limiter) error { return l.Ban(t.Context(), "r", "k", 1) },
+		"SetRules": func(l *core.Limiter) error { return l.SetRules([]core.Rule{named("a")}) },
+	}
+	for kind, l := range map[string]*core.Limiter{"zero": new(core.Limiter), "nil": nil} {
+		for name, call := range calls {
+			t.Run(kind+"/"+name, func(t *testing.T) { wantError(t, call(l), core.ErrInvalid, "the limiter") })
+		}
+		if l.Rules() != nil || l.Store() != nil || l.StoreHealth() != (core.Health{}) {
+			t.Errorf("a %s limiter has rules or a store", kind)
+		}
+	}
+}
+
+// TestTakeFindsEachOfManyRules uses so many rules that the limiter looks them up in a map.
+func TestTakeFindsEachOfManyRules(t *testing.T) {
+	var rules []core.Rule
+	for i := range 9 {
+		rules = append(rules, perHour(string(rune('a'+i)), i+1))
+	}
+	l := core.Must(core.New(rules))
+	for i, r := range rules {
+		d, err := l.Take(t.Context(), core.Claim{Rule: r.Name, Key: "k"})
+		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != i {
+			t.Errorf("rule %s: got %+v, %v; want %d remaining", r.Name, d, err, i)
+		}
+	}
+}
+
+func withLimits(name string, limits ...core.Limit) core.Rule {
+	return core.Rule{Name: name, Key: constKey, Limits: limits}
+}
+
+func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
+	first := []core.Rule{withLimits("a", core.PerMinute(5), core.PerHour(9)), withLimits("b", core.PerMinute(1))}
+	tests := []struct {
+		why   string
+		rules []core.Rule
+		want  string // empty: no mistake
+	}{
+		{"other names", []core.Rule{withLimits("c", core.PerMinute(7))}, ""},
+		{"equal limits", []core.Rule{withLimits("a", core.PerMinute(5), core.PerHour(9))}, ""},
+		{"equal limits in another order", []core.Rule{withLimits("a", core.PerHour(9), core.PerMinute(5))}, ""},
+		{"another rate", []core.Rule{withLimits("a", core.PerMinute(6), core.PerHour(9))}, `rule "a": a limiter with the same store has a rule of this name with the limits [5/1m 9/1h], got [6/1m 9/1h]; use another name or Limiter.SetRules`},
+		{"another burst", []core.Rule{withLimits("b", core.PerMinute(1).WithBurst(3))}, `rule "b"`},
+		{"fewer limits", []core.Rule{withLimits("a", core.PerMinute(5))}, `rule "a"`},
+		{"another algorithm", []core.Rule{withLimits("b", core.PerMinute(1).Using(core.FixedWindow))}, `rule "b"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			store, fallback := new(core.MemoryStore), new(core.MemoryStore)
+			l := core.Must(core.New(first, core.WithStore(store), core.WithFallback(fallback)))
+			for _, opt := range []core.Option{core.WithStore(store), core.WithFallback(store), core.WithStore(fallback)} {
+				_, err := core.New(tt.rules, opt)
+				if tt.want == "" && err != nil {
+					t.Error(err)
+				}
+				if tt.want != "" {
+					wantError(t, err, core.ErrInvalid, tt.want)
+				}
+			}
+			if _, err := core.New(tt.rules, core.WithStore(new(core.MemoryStore))); err != nil {
+				t.Errorf("with another store: %v", err)
+			}
+			runtime.KeepAlive(l)
+		})
+	}
+}
+
+func TestSharedStoreMistakesComeWithAllOthers(t *testing.T) {
+	store := new(core.MemoryStore)
+	l := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
+	_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(6)), withLimits("b")}, core.WithStore(store), core.WithTimeout(-1))
+	if got := strings.Count(err.Error(), "\n") + 1; got != 3 {
+		t.Errorf("got %d mistakes, want 3:\n%v", got, err)
+	}
+	runtime.KeepAlive(l)
+}
+
+func TestSetRulesChangesLimitsOnASharedStore(t *testing.T) {
+	store := new(core.MemoryStore)
+	a := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
+	b := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
+	for _, l := range []*core.Limiter{a, b} {
+		if err := l.SetRules([]core.Rule{withLimits("a", core.PerMinute(50))}); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store))
+	wantError(t, err, core.ErrInvalid, "with the limits [50/1m], got [5/1m]")
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+}
+
+func TestLimitersThatWereDroppedDoNotCount(t *testing.T) {
+	store := new(core.MemoryStore)
+	for n := range 5 {
+		_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(n))}, core.WithStore(store))
+		for deadline := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(deadline); {
+			runtime.GC() // it may take more than one
+			_, err = core.New([]core.Rule{withLimits("a", core.PerMinute(n))}, core.WithStore(store))
+		}
+		if err != nil {
+			t.Fatalf("the limiter before is no longer in use: %v", err)
+		}
+	}
+}
+
+// An emptyStore has no fields, so all its values are equal, and pointers to them may be.
+type emptyStore struct{}
+
+func (emptyStore) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	return new(core.MemoryStore).Take(context.Background(), claims, dst)
+}
+func (emptyStore) Settle(context.Context, []core.Settlement) error { return nil }
+func (emptyStore) Reset(context.Context, []core.Pair) error        { return nil }
+
+func TestStoresWithoutFieldsAreNotOneStore(t *testing.T) {
+	for why, stores := range map[string][2]core.Store{
+		"values":   {emptyStore{}, emptyStore{}},
+		"pointers": {new(emptyStore), new(emptyStore)},
+		"embedded": {struct{ emptyStore }{}, struct{ emptyStore }{}},
+	} {
+		var kept []*core.Limiter
+		for i, s := range stores {
+			l, err := core.New([]core.Rule{withLimits("a", core.PerMinute(i+1))}, core.WithStore(s), core.WithFallback(s))
+			if err != nil {
+				t.Errorf("%s: %v", why, err)
+			}
+			kept = append(kept, l)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// funcStore is a store of a type whose values cannot be compared.
+type funcStore struct {
+	core.Store
+	_ func()
+}
+
+func TestStoresThatCannotBeCompared(t *testing.T) {
+	s := funcStore{Store: new(core.MemoryStore)}
+	a := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(s), core.WithTimeout(time.Second)))
+	if _, err := core.New([]core.Rule{withLimits("a", core.PerMinute(6))}, core.WithStore(s)); err != nil {
+		t.Error(err)
+	}
+	runtime.KeepAlive(a)
+}
+
+func TestSkipsAddUp(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{named("a")}, core.WithSkip(hasPath("/health")), core.WithSkip(hasPath("/ready"))))
+	for path, want := range map[string]int{"/health": 0, "/ready": 0, "/": 1} {
+		if got := applied(t, l, get(path)); len(got) != want {
+			t.Errorf("%s: rules %q apply, want %d", path, got, want)
+		}
+	}
+}
+
+// A sharingStore shares its state with all stores whose state is equal.
+type sharingStore struct {
+	core.Store
+	state any
+}
+
+func (s *sharingStore) SharedState() any { return s.state }
+
+// Two stores may share the states of their limits.
+func TestStoresThatShareStateHaveOneSetOfLimits(t *testing.T) {
+	type state struct{ of any }
+	with := func(of any) core.Store { return &sharingStore{new(core.MemoryStore), of} }
+	first := with(state{"a"})
+	l := core.Must(core.New([]core.Rule{withLimits("", core.PerMinute(5))}, core.WithStore(first)))
+	odd := with(state{[]int{1}})
+	m := core.Must(core.New([]core.Rule{withLimits("", core.PerMinute(5))}, core.WithFallback(odd)))
+	other := []core.Rule{withLimits("", core.PerMinute(6))}
+	for name, s := range map[string]core.Store{"the same": first, "an equal one": with(state{"a"}), "one that only equals itself": odd} {
+		for _, opt := range []core.Option{core.WithStore(s), core.WithFallback(s)} {
+			if _, err := core.New(other, opt); err == nil || !strings.Contains(err.Error(), `limits [5/1m], got [6/1m]; use another name`) {
+				t.Errorf("%s: %v, want the mistake that the limits differ", name, err)
+			}
+		}
+	}
+	for name, s := range map[string]core.Store{
+		"another": with(state{"b"}), "of another type": with("a"), "not comparable": with(state{[]int{1}}), "nil": with(nil),
+	} {
+		if _, err := core.New(other, core.WithStore(s)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(m)
 }

@@ -3,12 +3,14 @@ package core_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
@@ -122,5 +124,112 @@ func TestSetCostLogsABoundedNumberOfNames(t *testing.T) {
 	})
 	if n := strings.Count(log.String(), "\n"); n != 100 {
 		t.Errorf("%d lines, want 100", n)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	both := []core.Claim{{Rule: "a", Key: "k", Cost: 5}, {Rule: "b", Key: "k", Cost: 3}}
+	tests := []struct {
+		why    string
+		claims []core.Claim
+		settle []core.Claim // rule and cost
+		a, b   int          // what remains afterwards
+	}{
+		{"some of what was charged", both[:1], []core.Claim{{Rule: "a", Cost: 2}}, 8, 10},
+		{"what was charged, as it was", both[:1], []core.Claim{{Rule: "a", Cost: 5}}, 5, 10},
+		{"one rule of two", both, []core.Claim{{Rule: "b", Cost: 1}}, 5, 9},
+		{"each rule at a cost of its own", both, []core.Claim{{Rule: "a", Cost: 1}, {Rule: "b", Cost: 2}}, 9, 8},
+		{"all rules at one cost", both, []core.Claim{{Rule: "", Cost: 2}}, 8, 8},
+		{"a rule once", both, []core.Claim{{Rule: "a", Cost: 4}, {Rule: "a", Cost: 0}}, 6, 7},
+		{"the rest, after one rule", both, []core.Claim{{Rule: "a", Cost: 4}, {Rule: "", Cost: 0}}, 6, 10},
+		{"two claims of a rule", []core.Claim{{Rule: "a", Key: "k", Cost: 4}, {Rule: "a", Key: "k", Cost: 4}}, []core.Claim{{Rule: "a", Cost: 1}}, 8, 10},
+		{"a rule that was not charged", both[:1], []core.Claim{{Rule: "b", Cost: 0}}, 5, 10},
+		{"a denied request was charged nothing", []core.Claim{{Rule: "a", Key: "k", Cost: 11}}, []core.Claim{{Rule: "a", Cost: 0}}, 10, 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{perHour("a", 10), perHour("b", 10)}))
+			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
+			for _, s := range tt.settle {
+				must.Do(t, l.Settle(t.Context(), d, s.Rule, s.Cost))
+			}
+			if a, b := remaining(t, l, "a"), remaining(t, l, "b"); a != tt.a || b != tt.b {
+				t.Errorf("got %d and %d left, want %d and %d", a, b, tt.a, tt.b)
+			}
+		})
+	}
+}
+
+func TestSettleMistakes(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("a", 10)}))
+	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5}, core.Claim{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(9)}})
+	wantError(t, l.Settle(t.Context(), d, "a", -1), core.ErrInvalid, "settle: cost must not be negative, got -1")
+	wantError(t, l.Settle(t.Context(), d, "typo", 1), core.ErrInvalid, `spillgate: settle: there is no rule "typo"`)
+	if err := l.Settle(t.Context(), d, "jobs", 0); err != nil {
+		t.Errorf("a name that only the claim knows: %v", err)
+	}
+	if got := remaining(t, l, "a"); got != 5 {
+		t.Errorf("a mistake settled something: %d left, want 5", got)
+	}
+	if err := l.Settle(t.Context(), d, "a", 0); err != nil || remaining(t, l, "a") != 10 {
+		t.Errorf("got %v and %d left; a mistake must not use the settlement up", err, remaining(t, l, "a"))
+	}
+}
+
+// Each slot of a Redis Cluster has a clock of its own: Settle must name the instant at which the claim was charged.
+type clocks struct {
+	core.MemoryStore
+	at      map[string]time.Time
+	settled []core.Settlement
+}
+
+func (c *clocks) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	results, err := c.MemoryStore.Take(ctx, claims, dst)
+	i := 0
+	for _, claim := range claims {
+		for range claim.Limits {
+			results[i].At = c.at[claim.Key]
+			i++
+		}
+	}
+	return results, err
+}
+
+func (c *clocks) Settle(_ context.Context, settlements []core.Settlement) error {
+	c.settled = append(c.settled, settlements...)
+	return nil
+}
+
+func TestSettleNamesTheInstantOfEachClaim(t *testing.T) {
+	noon := time.Unix(1767268800, 0)
+	c := &clocks{at: map[string]time.Time{"x": noon, "y": noon.Add(time.Second), "z": noon.Add(-time.Second)}}
+	two := perHour("two", 10)
+	two.Limits = append(two.Limits, core.PerDay(3))
+	l := withStore(c, []core.Rule{perHour("one", 10), two})
+	d, err := l.Take(t.Context(), core.Claim{Rule: "one", Key: "x"}, core.Claim{Rule: "two", Key: "y"}, core.Claim{Rule: "one", Key: "z"})
+	if err != nil || !d.At.Equal(noon.Add(time.Second)) {
+		t.Fatalf("got %+v, %v; want the instant of the tightest limit", d, err)
+	}
+	if err := l.Refund(t.Context(), d); err != nil || len(c.settled) != 3 {
+		t.Fatalf("settled %+v, %v", c.settled, err)
+	}
+	for _, claim := range c.settled {
+		if !claim.At.Equal(c.at[claim.Key]) || claim.Final != 0 {
+			t.Errorf("settled %+v, want the instant %v of its charge", claim, c.at[claim.Key])
+		}
+	}
+}
+
+func TestSettleWhileTheStoreIsDown(t *testing.T) {
+	s := new(faulty)
+	l := withStore(s, []core.Rule{perHour("a", 10)})
+	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5})
+	s.fault = unreachable
+	if err := l.Settle(t.Context(), d, "a", 1); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	s.fault = nil
+	if err := l.Settle(t.Context(), d, "a", 1); err != nil || remaining(t, l, "a") != 5 {
+		t.Errorf("got %v, %d left; what became of the first settlement is unknown, so there is no second", err, remaining(t, l, "a"))
 	}
 }

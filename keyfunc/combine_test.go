@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestJoin(t *testing.T) {
@@ -94,4 +97,126 @@ func TestEmptyKeyHasOneErrorText(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", why, err, want)
 		}
 	}
+}
+
+// Each row is one Cookie line, or several separated by a newline.
+func TestCookie(t *testing.T) {
+	value := "cookie:sid:" + sha("x1")
+	for _, row := range []struct{ why, lines, want string }{
+		{"one of several", "a=b; sid=x1; c=d", value},
+		{"quotes, which net/http strips", `sid="x1"`, value},
+		{"spaces around the name", "a=b;  sid =x1", value},
+		{"the name as a value", "a=sid; sid=x1", value},
+		{"names have case", "SID=x1", "error"},
+		{"a longer name", "xsid=x1; sidx=x1", "error"},
+		{"none", "a=b", "error"},
+		{"an empty line", "", "error"},
+		{"an empty value", "sid=", "error"},
+		{"an empty value in quotes", `sid=""`, "error"},
+		{"no value", "sid", "error"},
+
+		{"two values", "sid=a; sid=b", "bad"},
+		{"two values in two lines", "sid=a\nsid=b", "bad"},
+		{"one value twice", "sid=a; sid=a", "bad"},
+		{"an empty value first", "sid=; sid=a", "bad"},
+		{"an empty value last", "sid=a; sid", "bad"},
+		{"the same value in quotes", `sid=a; sid="a"`, "bad"},
+		{"a malformed value first, which net/http skips", `sid=a"b; sid=x1`, "bad"},
+		{"a malformed value last", "sid=x1; sid=a\\b", "bad"},
+		{"a malformed value alone", `sid=a"b`, "bad"},
+		{"more cookies than net/http reads", strings.Repeat("a=b; ", 3000) + "sid=x1", "bad"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			r := request("203.0.113.9:1")
+			r.Header["Cookie"] = strings.Split(row.lines, "\n")
+			checkKey(t, Cookie("sid"), r, row.want)
+			if row.want == "error" {
+				row.want = "ip:203.0.113.9"
+			}
+			checkKey(t, First(Cookie("sid"), RemoteIP), r, row.want)
+		})
+	}
+	checkKey(t, Cookie("sid"), request(""), "error")
+}
+
+// FuzzCookie checks that each cookie that net/http finds is keyed by its value or rejected, and never counts as
+// missing.
+func FuzzCookie(f *testing.F) {
+	for _, s := range []string{"sid=a", "sid=a; sid=b", `sid="a"`, "sid =a", "\vsid=a", "a;sid;sid=", ";;=;sid=\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		r := request("", "Cookie", line)
+		served := r.CookiesNamed("sid")
+		switch key, err := Cookie("sid")(r); {
+		case err == nil && (len(served) != 1 || key != "cookie:sid:"+sha(served[0].Value)):
+			t.Fatalf("line %q: got %q, net/http has %v", line, key, served)
+		case len(served) > 1 || len(served) == 1 && served[0].Value != "":
+			if err != nil && absent(err) {
+				t.Fatalf("line %q: got %v, net/http has %v", line, err, served)
+			}
+		}
+	})
+}
+
+func TestMethod(t *testing.T) {
+	for method, want := range map[string]string{
+		"": "GET", "GET": "GET", "HEAD": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PATCH", "DELETE": "DELETE",
+		"CONNECT": "CONNECT", "OPTIONS": "OPTIONS", "TRACE": "TRACE",
+		"get": "OTHER", "BREW": "OTHER", "PROPFIND": "OTHER", "GET ": "OTHER",
+	} {
+		r := &http.Request{Method: method, Pattern: "/x"}
+		checkKey(t, Method, r, "method:"+want)
+		checkKey(t, Pattern, r, "route:/x")
+		checkKey(t, Join(Method, Pattern), r, "join:method:"+want+"|route:/x")
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for _, row := range []struct{ why, pattern, want string }{
+		{"a path", "/users/{id}", "route:/users/{id}"},
+		{"a method", "GET /users/{id}", "route:/users/{id}"},
+		{"another method", "HEAD /users/{id}", "route:/users/{id}"},
+		{"a custom method", "PURGE /users/{id}", "route:/users/{id}"},
+		{"much space", "GET \t /users/{id}", "route:/users/{id}"},
+		{"a host", "example.com/users/{id}", "route:example.com/users/{id}"},
+		{"a method and a host", "GET example.com/{x...}", "route:example.com/{x...}"},
+		{"a space within a path is not behind a method", "/a b", "route:/a b"},
+		{"gin", "/users/:id/*rest", "route:/users/:id/*rest"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			checkKey(t, Pattern, &http.Request{Method: "GET", Pattern: row.pattern}, row.want)
+		})
+	}
+}
+
+// found is a router that finds the same pattern for every request.
+type found string
+
+func (p found) RoutePattern(*http.Request) (string, error) { return string(p), nil }
+
+// TestPatternWithoutRoute checks that a request that matches no route has another result than one whose route is
+// unknown.
+func TestPatternWithoutRoute(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
+	r := httptest.NewRequest("GET", "/nowhere", nil)
+	g := must.Get(l.Guard(r.Context(), r, found("")))(t)
+	checkKey(t, Pattern, g.Request(), "route:(none)")
+	if key, err := Pattern(r); !errors.Is(err, core.ErrInvalid) || key != "" {
+		t.Errorf("without a router: %q, %v, want ErrInvalid", key, err)
+	}
+	if _, err := l.Check(r); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a limiter without a router: %v, want ErrInvalid", err)
+	}
+}
+
+// An adapter in front of the router knows the pattern before r.Pattern is set.
+func TestPatternOfAdapter(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
+	r := httptest.NewRequest("POST", "/users/42", nil)
+	g, err := l.Guard(r.Context(), r, found("/users/{id}"))
+	if err != nil || !g.Admitted() {
+		t.Fatal(g.Decision(), err)
+	}
+	checkKey(t, Pattern, g.Request(), "route:/users/{id}")
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
 )

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -211,6 +214,144 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		}
 		if said := stderr.b.String(); strings.HasPrefix(said, "spillgate: interrupted before every router had answered\n") != (want == 1) {
 			t.Errorf("%q: stderr %q", args, said)
+		}
+	}
+}
+
+// Each command has an example, which it accepts as a command line.
+func TestExamplesOfHelp(t *testing.T) {
+	root := newRoot()
+	for _, c := range append(root.Commands(), root) {
+		if c.Name() == "help" {
+			continue
+		}
+		lines := 0
+		for line := range strings.Lines(c.Example) {
+			if line, _, _ = strings.Cut(line, " # "); strings.Contains(line, "spillgate ") {
+				lines++
+				checkExample(t, line)
+			}
+		}
+		if lines == 0 {
+			t.Errorf("%s has no example", c.Name())
+		}
+	}
+}
+
+// checkExample parses the arguments of a shell line with a fresh command.
+func checkExample(t *testing.T, line string) {
+	t.Helper()
+	_, args, _ := strings.Cut(line, "spillgate ")
+	args, _, _ = strings.Cut(args, " > ")
+	var words []string
+	for i, quoted := range strings.Split(strings.TrimSpace(args), "'") {
+		if i%2 == 1 {
+			words = append(words, quoted)
+		} else {
+			words = append(words, strings.Fields(quoted)...)
+		}
+	}
+	c, rest, err := newRoot().Find(words)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	if err == nil {
+		err = c.ValidateRequiredFlags()
+	}
+	if err != nil || !c.HasParent() {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+func TestMistypedCommand(t *testing.T) {
+	for word, want := range map[string]string{
+		"dmeo": `there is no command "dmeo"; did you mean demo?`,
+		"list": `there is no command "list"; see spillgate --help`,
+	} {
+		if code, _, stderr := execute(t, word); code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q", word, code, stderr)
+		}
+	}
+}
+
+func TestRedisOutOfReach(t *testing.T) {
+	ln := listenQuietly(t)
+	addr := ln.Addr().String()
+	go func() { // a port on which nobody listens might be used by another test
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	code, stdout, stderr := execute(t, "demo", "--addr", "127.0.0.1:0", "--redis", "redis://:secret@"+addr)
+	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "spillgate: cannot reach Redis at "+addr+": ") ||
+		strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestRedisIsShared(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	args := []string{"demo", "--once", "--addr", "127.0.0.1:0", "--limits", "3/1h", "--redis", "redis://" + server.Addr()}
+	if code, stdout, stderr := execute(t, args...); code != 0 || strings.Count(stdout, "   3          429 ") != len(routers) || !strings.Contains(stdout, "kept in Redis") {
+		t.Fatalf("first run: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
+	}
+	for _, key := range server.Keys() {
+		if !strings.HasPrefix(key, "spillgate-demo") {
+			t.Errorf("key %q could be an application's", key)
+		}
+	}
+	code, stdout, stderr := execute(t, args...)
+	if code != 0 || strings.Count(stdout, "   0          429 ") != len(routers) || stderr != "" {
+		t.Fatalf("second run: exit code %d, stderr %q; it must be denied what the first has used, stdout:\n%s", code, stderr, stdout)
+	}
+}
+
+func TestServesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	var stderr lockedBuffer
+	p := start(t, &stderr, "demo", "--addr", "127.0.0.1:0", "--limits", "1/1h", "--trust", "127.0.0.0/8", "--redis", "redis://"+server.Addr())
+	base := p.base(t)
+	p.await(t, "Serving until interrupted")
+	server.Close()
+	resp := get(t, base+"/chi/hello") // from a client other than the demo's own, which stays denied
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /chi/hello: %s, want it admitted from memory", resp.Status)
+	}
+	must.Do(t, p.Process.Signal(os.Interrupt))
+	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
+		t.Errorf("%v, stderr %q", err, stderr.b.String())
+	}
+}
+
+func TestWarnDegraded(t *testing.T) {
+	var stderr strings.Builder
+	observe := warnDegraded(&stderr)
+	down := core.Observation{Decision: core.Decision{Degraded: fmt.Errorf("%w: connection refused", core.ErrUnavailable)}}
+	for _, step := range []struct {
+		why  string
+		o    core.Observation
+		want string
+	}{
+		{"all is well", core.Observation{}, ""},
+		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
+		{"Redis is gone", down, "spillgate: Redis did not decide; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
+		{"the outage is not reported again", down, ""},
+		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
+		{"it is back", core.Observation{}, "spillgate: Redis decides again\n"},
+		{"the recovery is not reported again", core.Observation{}, ""},
+	} {
+		stderr.Reset()
+		if observe(context.Background(), &step.o); stderr.String() != step.want {
+			t.Errorf("%s: said %q, want %q", step.why, stderr.String(), step.want)
 		}
 	}
 }

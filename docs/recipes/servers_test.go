@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -16,7 +18,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/must"
@@ -98,4 +99,29 @@ func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	parsed := must.Get(x509.ParseCertificate(cert))(t)
 	roots.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
+}
+
+// Two services with one prefix share limits, so they deny each other's clients. Services with different prefixes do
+// not.
+func TestServicesWithOnePrefixShareLimits(t *testing.T) {
+	server := redistest.Start(t)
+	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerHour(3)}, OnFailure: core.FailClosed}}
+	attempt := 0
+	redistest.Wait(t, "three decisions in time", func() bool { // on a busy machine the server may be late, and still charge
+		attempt++
+		for _, row := range []struct {
+			service string
+			allowed bool
+		}{{"shop", true}, {"shop", false}, {"blog", true}} {
+			l := must.Get(shared(rules, server.Addr, row.service))(t)
+			d, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: fmt.Sprint("user:", attempt), Cost: 3})
+			if errors.Is(err, core.ErrUnavailable) {
+				return false
+			}
+			if err != nil || d.Allowed != row.allowed {
+				t.Errorf("%s: %+v, %v; want allowed %v", row.service, d, err, row.allowed)
+			}
+		}
+		return true
+	})
 }

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,7 +9,10 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
+	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -122,5 +126,131 @@ func TestUsageIsFoundAcrossReads(t *testing.T) {
 				t.Fatalf("cut at %d and %d: cost %d", cut, end, cost)
 			}
 		}
+	}
+}
+
+// A network answers each request with a status.
+type network func(*http.Request) (status int)
+
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: n(r), Header: make(http.Header), Body: http.NoBody, Request: r}, nil
+}
+
+func TestWebhooksWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stdlib.New(core.Must(core.New([]core.Rule{webhooks(keyfunc.Const("tenant"))})))(http.NotFoundHandler())
+		begun := time.Now()
+		for i, want := range []time.Duration{9: 0, 10: 100 * time.Millisecond, 11: 200 * time.Millisecond} {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/webhooks", nil))
+			if got := time.Since(begun); got != want {
+				t.Errorf("webhook %d was served after %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
+func TestServerStopsWaitingRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(core.New([]core.Rule{{Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(1)}, MaxWait: time.Hour}}))
+		server, stop := waitingServer("", limiter, http.NotFoundHandler())
+		time.AfterFunc(time.Second, stop)
+		for _, want := range []int{404, 503} {
+			w := httptest.NewRecorder()
+			server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(server.BaseContext(nil), "GET", "/", nil))
+			if w.Code != want {
+				t.Errorf("got %d, want %d", w.Code, want)
+			}
+		}
+	})
+}
+
+func TestCrawlerFetchesOnePagePerSecond(t *testing.T) {
+	before := http.DefaultClient
+	t.Cleanup(func() { http.DefaultClient = before })
+	http.DefaultClient = &http.Client{Transport: network(func(*http.Request) int { return 200 })}
+	synctest.Test(t, func(t *testing.T) {
+		c := must.Get(newCrawler())(t)
+		begun := time.Now()
+		for i := range 3 {
+			for _, host := range []string{"a.example", "b.example"} {
+				resp, err := c.fetch(t.Context(), host, "/")
+				if want := time.Duration(i) * time.Second; err != nil || resp.StatusCode != 200 || time.Since(begun) != want {
+					t.Errorf("%s: %v after %v, want %v", host, err, time.Since(begun), want)
+				}
+			}
+		}
+	})
+}
+
+func TestFleetPausesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(core.MemoryStore)
+		sent, deny := 0, true
+		partner := network(func(*http.Request) int {
+			if sent++; deny {
+				deny = false
+				return 429
+			}
+			return 200
+		})
+		begun := time.Now()
+		for range 2 { // processes
+			c := must.Get(partnerClient(store))(t)
+			c.Transport.(*client.Transport).Base = partner
+			resp, err := c.Get("https://partner.example/")
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			resp.Body.Close()
+			if d := time.Since(begun); d < time.Second {
+				t.Errorf("served %v after a denial, want a pause of a second at least", d)
+			}
+		}
+		if sent != 3 {
+			t.Errorf("%d requests were sent, want 3", sent)
+		}
+	})
+}
+
+func TestSellAPlan(t *testing.T) {
+	customer := keyfunc.User(func(r *http.Request) (string, bool) { return r.Header.Get("Customer"), r.Header.Get("Customer") != "" })
+	bought := Plan{PerMonth: 3, BillingDay: 15, Zone: "Europe/Berlin"}
+	served := 0
+	h, limiter, err := sell(customer, func(*http.Request) Plan { return bought }, new(core.MemoryStore), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(customer, path string, want int) *httptest.ResponseRecorder {
+		t.Helper()
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("Customer", customer)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s of %s: got %d, want %d", path, customer, w.Code, want)
+		}
+		return w
+	}
+	for range 3 {
+		call("ann", "/orders", 200)
+	}
+	call("ann", "/orders", 429)
+	call("partner", "/orders", 200)
+	month := core.PerMonth(bought.PerMonth).In(bought.Zone).From(bought.BillingDay)
+	must.Do(t, goodwill(t.Context(), limiter, "user:ann", month, core.PerDay(2000).In(bought.Zone)))
+	for range 10 {
+		call("ann", "/orders", 200)
+	}
+	var usage struct {
+		Resources map[string]struct{ Used, Limit, Remaining int }
+	}
+	for range 3 {
+		must.Do(t, json.Unmarshal(call("ann", "/usage", 200).Body.Bytes(), &usage))
+		if got := usage.Resources["plan"]; got.Remaining != 1990 || got.Limit != got.Used+got.Remaining {
+			t.Errorf("usage: got %+v, want 1990 remaining", got)
+		}
+	}
+	call("", "/usage", 401)
+	if served != 14 {
+		t.Errorf("%d requests were served, want 14", served)
 	}
 }

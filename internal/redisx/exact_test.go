@@ -3,9 +3,13 @@ package redisx_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,9 +18,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // loadAddr names the variable that turns the test binary into a load generator for the Redis Cluster or server at an address.
@@ -224,4 +230,221 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 		t.Errorf("after a reset: %+v", r)
 	}
 	take(t, s, old)
+}
+
+// TestRequestsOfABatchAreDecidedInOrder checks that each of 64 concurrent callers gets the result of its own place in the order.
+func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
+	const rate = 600
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	for name, claims := range map[string][]core.Claim{
+		"one bucket":   {claimOf("a", core.PerDay(rate))},
+		"some buckets": {claimOf("b", core.PerDay(rate), core.Every(rate, 9*24*time.Hour)), claimOf("c", core.PerDay(rate))},
+		"all kinds":    {claimOf("d", everyAlgorithm(rate, 365*24*time.Hour)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := calls(t, client, "fcall")
+			var mu sync.Mutex
+			var remaining []int
+			var callers sync.WaitGroup
+			for range 64 {
+				callers.Go(func() {
+					for range rate / 64 * 2 {
+						results, err := s.Take(context.Background(), claims, nil)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if allowed(results) {
+							mu.Lock()
+							remaining = append(remaining, results[0].Remaining)
+							mu.Unlock()
+						}
+					}
+				})
+			}
+			callers.Wait()
+			slices.Sort(remaining)
+			for i, n := range remaining {
+				if i != n {
+					t.Fatalf("no request left %d remaining", i)
+				}
+			}
+			if len(remaining) != rate {
+				t.Errorf("%d admitted, want %d", len(remaining), rate)
+			}
+			if n := calls(t, client, "fcall") - before; n > rate/64*2*64/2 {
+				t.Errorf("%d calls for %d requests", n, rate/64*2*64)
+			}
+		})
+	}
+}
+
+// TestCallThatHangsDelaysNoLaterRequest checks that requests do not queue behind calls that hang for a minute and whose callers
+// have given up.
+func TestCallThatHangsDelaysNoLaterRequest(t *testing.T) {
+	s, proxy, one := silentServer(t)
+	c := []core.Claim{one}
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			if _, err := s.Take(ctx, c, nil); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want a deadline exceeded", err)
+			}
+		})
+	}
+	callers.Wait()
+	proxy.Fault.Store(redistest.NoFault)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := s.Take(ctx, c, nil); err != nil {
+		t.Errorf("after calls that hang: %v", err)
+	}
+}
+
+// sizes are the rows of the table in docs/redis.md: limits, the number of requests of each pair, and the time between them. A row
+// that holds does not settle.
+var sizes = []struct {
+	row, limits string
+	requests    int
+	apart       time.Duration
+	hold        bool
+}{
+	{"one token bucket", "1000/h", 1, time.Second, false},
+	{"one fixed window", "1000/h;fixed-window", 1, time.Second, false},
+	{"two token buckets", "1000/h, 10000/d", 1, time.Second, false},
+	{"three token buckets", "1000/h, 10000/d, 100000/168h", 1, time.Second, false},
+	{"one sliding window of 10 sub-buckets, all in use", "1000/100h;sliding-window", 10, 10 * time.Hour, false},
+	{"one sliding window of 60 sub-buckets, all in use", "10000/h;sliding-window;buckets=60", 60, time.Minute, false},
+	{"one sliding log of 10 requests", "1000/h;sliding-log", 10, time.Second, false},
+	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000, time.Second, false},
+	{"one request held, as of a rule with CostAfter", "1000/h", 1, time.Second, true},
+}
+
+// tableRow matches a row of the table.
+var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
+
+func TestSizesInTheDocsMatchAServer(t *testing.T) {
+	testpass.Thorough(t)
+	text := must.Get(os.ReadFile("../../docs/redis.md"))(t)
+	documented := make(map[string]int)
+	for _, row := range tableRow.FindAllStringSubmatch(string(text), -1) {
+		documented[row[1]], _ = strconv.Atoi(strings.ReplaceAll(row[2], ",", ""))
+	}
+	client := redistest.Start(t).Client(t)
+	if err := client.Do(t.Context(), "debug", "set-active-expire", "0").Err(); err != nil { // so that keys stay until all are written
+		t.Fatal(err)
+	}
+	for _, row := range sizes {
+		got := memoryPerPair(t, client, core.Claim{Limits: core.MustParseLimits(row.limits), Hold: row.hold}, row.requests, row.apart)
+		if want := documented[row.row]; got < want*85/100 || got > want*115/100 {
+			t.Errorf("%s: %d bytes, and the docs say %d", row.row, got, want)
+		}
+		delete(documented, row.row)
+	}
+	if len(documented) > 0 {
+		t.Errorf("the docs have rows that nobody measures: %v", documented)
+	}
+}
+
+// memoryPerPair returns how much memory a server uses for each of some pairs, its table of keys included.
+func memoryPerPair(t *testing.T, client *redis.Client, claim core.Claim, requests int, apart time.Duration) int {
+	t.Helper()
+	pairs := 12_000 / max(1, requests/4)
+	flush(t, client)
+	return fillPairs(t, client, claim, pairs, requests, apart) / pairs
+}
+
+// fillPairs sends so many requests of each pair and returns how much memory that takes.
+func fillPairs(t *testing.T, client *redis.Client, claim core.Claim, pairs, requests int, apart time.Duration) int {
+	t.Helper()
+	s := redisx.New(client, options)
+	take(t, s, claimOf("warm", claim.Limits...))
+	before := usedMemory(t, client)
+	for range requests {
+		claims := make([]core.Claim, pairs)
+		for i := range claims {
+			claim.Rule, claim.Key = "login", fmt.Sprintf("ip:203.0.%d.%d", 100+i/156, 100+i%156)
+			claims[i] = claim
+		}
+		for len(claims) > 0 {
+			n := min(len(claims), 64)
+			take(t, s, claims[:n]...)
+			claims = claims[n:]
+		}
+		s.Shift(apart)
+	}
+	return usedMemory(t, client) - before
+}
+
+// usedMemory returns how much memory a server uses, without what it uses for its clients.
+func usedMemory(t *testing.T, client *redis.Client) int {
+	t.Helper()
+	for _, command := range []string{"script flush sync", "function flush sync", "slowlog reset"} { // so that what they keep does not count
+		var words []any
+		for word := range strings.FieldsSeq(command) {
+			words = append(words, word)
+		}
+		must.Do(t, client.Do(context.Background(), words...).Err())
+	}
+	info := client.Info(context.Background(), "memory").Val()
+	field := func(name string) (n int) {
+		_, rest, _ := strings.Cut(info, name)
+		must.Get(fmt.Sscan(rest, &n))(t)
+		return n
+	}
+	return field("\nused_memory:") - field("\nmem_clients_normal:")
+}
+
+// A server is so far away that a connection takes longer than a decision may wait. Connections come up outside of decisions, at
+// the start and again after the server was away.
+func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
+	const roundTrip = 300 * time.Millisecond
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, DialTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	proxy.Fault.Store(redistest.Fault{Delay: roundTrip})
+	rule := core.Rule{Name: "r", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(2*roundTrip)))
+	decides := func() bool {
+		_, err := l.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+		if err != nil && !errors.Is(err, core.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	redistest.Wait(t, "the server to decide", decides)
+	proxy.Refuse()
+	if decides() {
+		t.Error("a decision without a server")
+	}
+	proxy.Accept(t)
+	redistest.Wait(t, "the server to decide again", decides)
+}
+
+// The server keeps the plans of requests. A settlement of a key that also has the state of another tier leaves nothing behind that changes
+// the settlements of other keys: here, a refund of the last window gives nothing back to the current one.
+func TestSettlementLeavesNothingBehind(t *testing.T) {
+	s := redisx.New(redistest.Start(t).Client(t), options)
+	s.SetClock(func() time.Time { return start })
+	day := []core.Limit{core.PerMinute(9).Using(core.FixedWindow), core.PerHour(50).Using(core.SlidingWindow)}
+	other := claimOf("other", day[0], core.PerHour(40).Using(core.SlidingWindow))
+	other.Limits[1].Buckets = 2
+	first, c := claimOf("other", day...), claimOf("k", day...)
+	c.Cost = 3
+	take(t, s, other)
+	take(t, s, first)
+	take(t, s, c)
+	more := settledAt(start, first)
+	more[0].Final = 4
+	s.Shift(time.Minute)
+	take(t, s, c)
+	for _, some := range [][]core.Settlement{more, settledAt(start, c)} {
+		must.Do(t, s.Settle(t.Context(), some))
+	}
+	if r := take(t, s, claimOf("k", day...)); r[0].Remaining != 5 || r[1].Remaining != 46 {
+		t.Errorf("%d remain of the window and %d of the sliding window, want 5 and 46", r[0].Remaining, r[1].Remaining)
+	}
 }

@@ -1,13 +1,32 @@
 package redisx
 
 import (
+	"bytes"
+	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"math"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/lease"
+	"github.com/spillgate/spillgate/internal/must"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestImpossibleRepliesAreErrors(t *testing.T) {
@@ -96,5 +115,432 @@ func TestRepliesThatAreNotWordsAreErrors(t *testing.T) {
 		if words, err := wordsOf(text); (err == nil) != good || good && textOf(words) != text {
 			t.Errorf("%q: %d, %v", text, words, err)
 		}
+	}
+}
+
+func TestReloadsAreBounded(t *testing.T) {
+	var r reloads
+	for _, step := range []struct {
+		at  time.Duration
+		due bool
+	}{{0, true}, {0, false}, {reloadEvery - 1, false}, {reloadEvery, true}, {2*reloadEvery - 1, false}, {time.Hour, true}, {time.Hour + reloadEvery, true}} {
+		if got := r.due(step.at); got != step.due {
+			t.Errorf("at %v: got %v, want %v", step.at, got, step.due)
+		}
+	}
+}
+
+// The wall clock may be set: what is between two instants is monotonic.
+func TestBeginningHasAMonotonicReading(t *testing.T) {
+	if begun := New(nil, Options{}).decider.server.begun.String(); !strings.Contains(begun, " m=") {
+		t.Errorf("the store knows only the wall time of its beginning, %s", begun)
+	}
+}
+
+// Without the store's help, go-redis looks for new masters only after ten seconds.
+func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var loads atomic.Int64
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			MaxRedirects: -1,
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				loads.Add(1)
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}}, nil
+			},
+		})
+		defer client.Close()
+		s := New(client, Options{Prefix: "p"})
+		if _, err := s.Take(t.Context(), []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil); err == nil {
+			t.Error("a server that is not there decided")
+		}
+		time.Sleep(5 * time.Second)
+		if n := loads.Load(); n != 2 {
+			t.Errorf("the nodes were looked up %d times, want once for the request and once for its error", n)
+		}
+	})
+}
+
+// A replyError is an error reply.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+func (replyError) RedisError() {}
+
+// A rejecter is a hook that answers some commands with an error, and wraps all errors.
+type rejecter struct {
+	mu   sync.Mutex // of errs: connections come up in the background
+	errs map[string]error
+	sent map[string]*atomic.Int64
+}
+
+func newRejecter(errs map[string]error) *rejecter {
+	r := &rejecter{errs: errs, sent: make(map[string]*atomic.Int64)}
+	for _, name := range []string{"fcall", "function", "evalsha", "eval"} {
+		r.sent[name] = new(atomic.Int64)
+	}
+	return r
+}
+
+func (*rejecter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*rejecter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *rejecter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if n := r.sent[cmd.Name()]; n != nil {
+			n.Add(1)
+		}
+		r.mu.Lock()
+		err := r.errs[cmd.Name()]
+		r.mu.Unlock()
+		if err == nil {
+			err = next(ctx, cmd)
+		}
+		if err != nil {
+			err = fmt.Errorf("hook: %s: %w", cmd.Name(), err)
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// keepLog records what the default logger logs while t runs.
+func keepLog(t *testing.T) *bytes.Buffer {
+	buf, before := new(bytes.Buffer), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(buf, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return buf
+}
+
+// rejectingStore returns a store whose server rejects some commands.
+func rejectingStore(t *testing.T, server *redistest.Server, errs map[string]error) (*Store, *rejecter) {
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	r := newRejecter(errs)
+	client.AddHook(r)
+	return New(client, Options{Prefix: t.Name()}), r
+}
+
+// Servers and proxies reject functions with many different texts.
+func TestRejectedFunctionsMeanScripts(t *testing.T) {
+	server := redistest.Start(t)
+	for _, row := range []struct{ fcall, function string }{
+		{"ERR unknown command `fcall`, with args beginning with: `x`", ""},
+		{"ERR unknown command 'FCALL'", ""},
+		{"ERR Command is not available: 'FCALL'. See https://upstash.com/docs for details", ""},
+		{"ERR command fcall not support for your account", ""},
+		{"ERR 'FCALL' command is not allowed", ""},
+		{"NOPERM this user has no permissions to run the 'fcall' command", ""},
+		{"unsupported command", ""},
+		{"ERR Function not found", "ERR unknown subcommand 'LOAD'. Try FUNCTION HELP."},
+		{"ERR Function not found", "ERR Command is not available: 'FUNCTION'."},
+		{"ERR Function not found", "NOPERM this user has no permissions to run the 'function|load' command"},
+	} {
+		log := keepLog(t)
+		errs := map[string]error{"fcall": replyError(row.fcall)}
+		if row.function != "" {
+			errs["function"] = replyError(row.function)
+		}
+		s, r := rejectingStore(t, server, errs)
+		if s.Via() != "functions" {
+			t.Errorf("%q: a new store uses %s", row, s.Via())
+		}
+		claims := []core.Claim{{Key: fmt.Sprint(row), Limits: core.MustParseLimits("2/d")}}
+		for i := range 4 {
+			results, err := s.Take(t.Context(), claims, nil)
+			if err != nil || results[0].Allowed != (i < 2) {
+				t.Errorf("%q: decision %d is %+v, %v", row, i, results, err)
+			}
+		}
+		if s.Via() != "scripts" || r.sent["fcall"].Load() != 1 {
+			t.Errorf("%q: the store uses %s after %d attempts", row, s.Via(), r.sent["fcall"].Load())
+		}
+		if n := strings.Count(log.String(), "so the store uses scripts"); n != 1 {
+			t.Errorf("%q: logged %d times:\n%s", row, n, log)
+		}
+	}
+}
+
+// An error that does not concern functions is the error of the decision.
+func TestFaultsDoNotMeanScripts(t *testing.T) {
+	server := redistest.Start(t)
+	for _, fault := range []error{
+		replyError("LOADING Redis is loading the dataset in memory"), replyError("READONLY You can't write against a read only replica."),
+		replyError("OOM command not allowed when used memory > 'maxmemory'."), replyError("NOAUTH Authentication required."),
+		replyError("MASTERDOWN Link with MASTER is down"), replyError("BUSY Redis is busy"), replyError("CLUSTERDOWN Hash slot not served"),
+		replyError("ERR no. script: x, on @user_function:7."), context.DeadlineExceeded, errors.New("connection reset"),
+	} {
+		s, r := rejectingStore(t, server, map[string]error{"fcall": fault})
+		claims := []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}
+		if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, fault) {
+			t.Errorf("%v: got %v", fault, err)
+		}
+		if n := r.sent["evalsha"].Load() + r.sent["eval"].Load() + r.sent["function"].Load(); n > 0 || s.Via() != "functions" {
+			t.Errorf("%v: %d more commands, and the store uses %s", fault, n, s.Via())
+		}
+	}
+}
+
+// Some proxies end the connection at a command that they do not know. No decision is lost by that.
+func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
+	s, _ := rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF})
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("2/d")}}
+	for i := range 2 {
+		if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Remaining != 1-i || s.Via() != "scripts" {
+			t.Errorf("decision %d: %+v, %v by %s, want a decision of the script", i, results, err, s.Via())
+		}
+	}
+	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
+		t.Errorf("%v by %s", err, s.Via())
+	}
+	s, r := rejectingStore(t, redistest.Start(t), map[string]error{})
+	must.Get(s.Take(t.Context(), claims, nil))(t)
+	r.mu.Lock()
+	r.errs["fcall"] = io.EOF // a server that has run functions does know them
+	r.mu.Unlock()
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
+		t.Errorf("%v by %s", err, s.Via())
+	}
+}
+
+func TestFunctionsAreTriedAgain(t *testing.T) {
+	log := keepLog(t)
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	s, r := rejectingStore(t, server, nil)
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("100/d")}}
+	right := func(right string) {
+		t.Helper()
+		must.Do(t, admin.Do(t.Context(), "acl", "setuser", "default", right).Err())
+	}
+	passes := func() { s.decider.server.functions.rejected.Store(s.decider.server.now() - int64(retryFunctions)) }
+	decided := 0
+	take := func(want string, attempts int64) {
+		t.Helper()
+		before := r.sent["fcall"].Load()
+		for range 3 {
+			decided++
+			results, err := s.Take(t.Context(), claims, nil)
+			if err != nil || results[0].Remaining != 100-decided {
+				t.Errorf("%+v, %v, want %d remaining", results, err, 100-decided)
+			}
+		}
+		if n := r.sent["fcall"].Load() - before; n != attempts || s.Via() != want {
+			t.Errorf("%d attempts to use functions, and the store uses %s; want %d and %s", n, s.Via(), attempts, want)
+		}
+	}
+	s.decider.server.begun = s.decider.server.begun.Add(-time.Hour) // so that the minute before now is after its beginning
+	take("functions", 4)                                            // and one to find out that the library is missing
+	right("-fcall")
+	take("scripts", 1)
+	passes()
+	take("scripts", 1)
+	right("+fcall")
+	take("scripts", 0)
+	passes()
+	take("functions", 4) // and one to ask
+	if text := log.String(); strings.Count(text, "so the store uses scripts") != 1 || strings.Count(text, "runs functions again") != 1 {
+		t.Errorf("want one line each way:\n%s", text)
+	}
+}
+
+// arithmetic runs functions of number.lua on a server.
+type arithmetic struct {
+	source string
+	client *redis.Client
+}
+
+func newArithmetic(_ *testing.T, client *redis.Client) *arithmetic {
+	return &arithmetic{source: read("number"), client: client}
+}
+
+// eval returns the number that a Lua expression stands for.
+func (a *arithmetic) eval(t *testing.T, expression string) int64 {
+	t.Helper()
+	text, err := a.client.Eval(context.Background(), a.source+"\nreturn string.format('%d', "+expression+")", nil).Text()
+	if err != nil {
+		t.Fatal(expression, err)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(expression, err)
+	}
+	return n
+}
+
+// quotient returns a·b/c, rounded up or down.
+func quotient(a, b, c int64, up bool) int64 {
+	n := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+	if up {
+		n.Add(n, big.NewInt(c-1))
+	}
+	n.Div(n, big.NewInt(c))
+	if !n.IsInt64() || n.Int64() > algorithm.MaxExact {
+		return algorithm.MaxExact
+	}
+	return n.Int64()
+}
+
+func TestLuaArithmeticIsExact(t *testing.T) {
+	testpass.Thorough(t)
+	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { mini.Close() })
+	for _, client := range []*redis.Client{mini, redistest.Start(t).Client(t)} {
+		a := newArithmetic(t, client)
+		for _, n := range [][3]int64{
+			{0, 1, 1}, {1, 1, 2}, {3, 1, 3}, {4, 1, 3}, {algorithm.MaxExact, 1, 1}, {algorithm.MaxExact, 1, 2}, {algorithm.MaxExact, 1, 3}, {algorithm.MaxExact - 1, 1, 1_000_000_000},
+			{algorithm.MaxExact - 1, 1, algorithm.MaxExact}, {algorithm.MaxExact, 1, algorithm.MaxExact}, {algorithm.MaxExact - 1, 1, algorithm.MaxExact - 2}, {algorithm.MaxExact, 1000, 1}, {algorithm.MaxExact, 999, 1000},
+			{algorithm.MaxExact, 1, 1000}, {6004799503160661, 3, 2}, {6004799503160662, 3, 2}, {1, 315_360_000_000_000, 315_360_000}, {algorithm.MaxExact, 315_360_000, 315_360_000_000_000},
+			{algorithm.MaxExact - 1, 315_360_000_000_000, 315_360_000_000_001}, {1 << 52, 1, 1}, {1<<52 + 1, 1, 2}, {1 << 52, 7, 3},
+		} {
+			a.check(t, n[0], n[1], n[2])
+		}
+		for range 300 {
+			a.check(t, rand.Int64N(algorithm.MaxExact)>>rand.IntN(50), 1+rand.Int64N(1<<49)>>rand.IntN(45), 1+rand.Int64N(1<<49)>>rand.IntN(45))
+		}
+	}
+}
+
+func (a *arithmetic) check(t *testing.T, x, y, z int64) {
+	t.Helper()
+	if y < 1<<50 && z < 1<<50 {
+		if got, want := a.eval(t, fmt.Sprintf("mulDivUp(%d, %d, %d)", x, y, z)), quotient(x, y, z, true); got != want {
+			t.Errorf("%d·%d/%d: %d, want %d", x, y, z, got, want)
+		}
+	}
+	if got, want := a.eval(t, fmt.Sprintf("ceilDiv(%d, %d)", x, z)), quotient(x, 1, z, true); got != want {
+		t.Errorf("%d/%d rounded up: %d, want %d", x, z, got, want)
+	}
+	if got, want := a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false); got != want {
+		t.Errorf("%d/%d rounded down: %d, want %d", x, z, got, want)
+	}
+}
+
+// The scripts pack words themselves on servers without the library struct.
+func TestWordsAreTheSameWithoutStruct(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	source := read("number", "word") + `
+		local own, form, numbers = wordsWithoutStruct(), formats[5], {0, 1, 255, 1800000000000000, maxExact}
+		local text = own.pack(form, unpack(numbers))
+		local back = {own.unpack(form, 'x' .. text, 2)}
+		for i, n in ipairs(numbers) do
+			if back[i] ~= n then
+				return 'word ' .. i .. ' reads ' .. format('%d', back[i])
+			end
+		end
+		return text == struct.pack('<I8I8I8I8I8', unpack(numbers)) and 'alike' or 'not alike'`
+	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// decode returns the rule and the identity of key, or false if they were hashed.
+func decode(l layout, key string) (rule, identity string, ok bool) {
+	identity, rule, _ = strings.Cut(strings.TrimPrefix(key, l.start), "}:")
+	if identity != "" && (identity[0] == '#' || identity[0] == '*') {
+		return "", "", false
+	}
+	if identity == "%" {
+		identity = ""
+	}
+	return unescape(rule), unescape(identity), true
+}
+
+func unescape(s string) string {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' {
+			c, _ := hex.DecodeString(s[i+1 : i+3])
+			b, i = append(b, c[0]), i+2
+			continue
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// clusterTag returns the part of key that Redis hashes to a slot.
+func clusterTag(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, ok := strings.Cut(rest, "}")
+	if !ok || tag == "" {
+		return key
+	}
+	return tag
+}
+
+func FuzzKey(f *testing.F) {
+	for _, s := range []string{"", "}", "{", "{}", "ip:1.2.3.4", "ip:2001:db8::/64", "%", "%7D", "#", "*x", ":log", "\x00\r\n", "ä", strings.Repeat("x", 129)} {
+		f.Add("rule", s)
+		f.Add(s, "ip:1")
+	}
+	f.Fuzz(func(t *testing.T, rule, identity string) {
+		l := newLayout("spillgate", nil)
+		key := l.key(rule, identity)
+		for i := range len(key) {
+			if key[i] <= ' ' || key[i] > '~' {
+				t.Fatalf("%q is not plain", key)
+			}
+		}
+		if clusterTag(key) != clusterTag(l.key("other", identity)) || clusterTag(key) != l.tagOf(key) {
+			t.Errorf("the keys of %q are in different slots", identity)
+		}
+		gotRule, gotIdentity, ok := decode(l, key)
+		if ok != (len(identity) <= maxPlain) {
+			t.Fatalf("%q is hashed: %v", key, !ok)
+		}
+		if rule == "" {
+			rule = "default"
+		}
+		if ok && (gotRule != rule || gotIdentity != identity) {
+			t.Errorf("%q decodes to %q, %q", key, gotRule, gotIdentity)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	long := strings.Repeat("x", 128)
+	for _, row := range []struct{ why, rule, identity, want string }{
+		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:7:{ip:203.0.113.9}:login"},
+		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:7:{ip:2001:db8:1:2::/64}:default"},
+		{"a brace does not end the tag", "r", "}", "p:7:{%7D}:r"},
+		{"an empty tag would be none", "r", "", "p:7:{%}:r"},
+		{"a percent sign is not taken for an escape", "r", "%7D", "p:7:{%257D}:r"},
+		{"a colon in a rule does not separate", "r:log", "a", "p:7:{a}:r%3Alog"},
+		{"nor does a tag begin in a rule", "{", "a", "p:7:{a}:%7B"},
+		{"all that is printable stays", "r", "!a~", "p:7:{!a~}:r"},
+		{"a space is not", "r", "a b\x7f", "p:7:{a%20b%7F}:r"},
+		{"what looks hashed is not", "r", "#00", "p:7:{%2300}:r"},
+		{"nor what looks keyed", "r", "*00", "p:7:{%2A00}:r"},
+		{"128 bytes are stored as they are", "r", long, "p:7:{" + long + "}:r"},
+		{"129 are not", "r", long + "x", "p:7:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
+	} {
+		l := newLayout("p", nil)
+		if got := l.key(row.rule, row.identity); got != row.want {
+			t.Errorf("%s: %s, want %s", row.why, got, row.want)
+		}
+	}
+}
+
+func TestSecretHidesIdentities(t *testing.T) {
+	one, other := newLayout("p", []byte("one")), newLayout("p", []byte("other"))
+	if a, b := one.key("r", "ann"), other.key("r", "ann"); a == b || strings.Contains(a, "ann") {
+		t.Errorf("%s and %s", a, b)
+	}
+	if one.tagOf(one.key("r", "ann")) != one.tagOf(one.key("s", "ann")) {
+		t.Error("the rules of an identity are in different slots")
+	}
+	if one.key("r", "") == one.key("r", "ann") {
+		t.Error("two identities have one key")
+	}
+}
+
+func TestSlotsMatchRedis(t *testing.T) {
+	if got := slotOf("123456789"); got != 0x31C3 {
+		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
 	}
 }
