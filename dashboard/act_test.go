@@ -1,13 +1,19 @@
 package dashboard_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -110,5 +116,131 @@ func TestLookupOfATieredRule(t *testing.T) {
 	limits, _ := answer["limits"].([]any)
 	if status != 200 || answer["tiered"] != true || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 2.0 {
 		t.Errorf("got %d, %v; want 2 of 3, and tiered", status, answer)
+	}
+}
+
+// A look-up shows the limits of the key's override, even if the rule has tiers. The page shows which keys have an override, and
+// the grants.
+func TestOverridesAndGrants(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	l := core.Must(core.New([]core.Rule{{
+		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerDay(3)},
+		Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(100)} },
+		Override: func(key string) []core.Limit {
+			if key == "user:partner" {
+				return []core.Limit{core.PerMonth(1000)}
+			}
+			return nil
+		},
+	}, {Name: "other", Key: byUser, Limits: []core.Limit{core.PerDay(5)}}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	s := &scene{httptest.NewServer(dashboard.New(tel)), l}
+	t.Cleanup(s.Close)
+	if e := s.event(t, ""); e["own"] != nil || e["grants"] != nil {
+		t.Errorf("before any: got %v, %v", e["own"], e["grants"])
+	}
+	s.ask("partner", "partner", "ann")
+	for rule, n := range map[string]int{"plan": -30, "other": 50} {
+		must.Do(t, l.Grant(t.Context(), rule, "user:partner", n))
+	}
+	e := s.event(t, "")
+	own, _ := e["own"].([]any)
+	if len(own) != 1 {
+		t.Fatalf("got %v", e["own"])
+	}
+	row := own[0].(map[string]any)
+	if row["rule"] != "plan" || row["limits"] != "1000/month" || row["count"] != 2.0 || row["last"].(float64) < 1e12 || row["key"] == "user:partner" {
+		t.Errorf("got %v", row)
+	}
+	if plan := e["rules"].([]any)[0].(map[string]any); plan["own"] != 2.0 {
+		t.Errorf("got %v decisions of the rule by overrides, want 2", plan["own"])
+	}
+	if grants, _ := e["grants"].([]any); len(grants) != 2 {
+		t.Errorf("got %v, want two grants", e["grants"])
+	}
+	for rule, n := range map[string]float64{"plan": -30, "other": 50} {
+		grants, _ := s.event(t, "?rule="+rule)["grants"].([]any)
+		if len(grants) != 1 || grants[0].(map[string]any)["requests"] != n || grants[0].(map[string]any)["at"].(float64) < 1e12 {
+			t.Errorf("rule %s: got %v", rule, grants)
+		}
+	}
+	for _, about := range []url.Values{{"rule": {"plan"}, "key": {"user:partner"}}, {"rule": {"plan"}, "id": {row["id"].(string)}}} {
+		_, answer := s.post(t, "lookup", about)
+		limits, _ := answer["limits"].([]any)
+		if answer["own"] != true || answer["tiered"] != nil || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 968.0 {
+			t.Errorf("%v: got %v, want 968 of 1000 of its own", about, answer)
+		}
+	}
+	if _, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}}); answer["own"] != nil || answer["tiered"] != true {
+		t.Errorf("of a key without an override: got %v", answer)
+	}
+}
+
+// A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its
+// deadline.
+type slowReader struct {
+	httptest.ResponseRecorder
+	reads    int
+	deadline time.Time
+	ends     []time.Time // the deadlines so far
+}
+
+func (w *slowReader) SetWriteDeadline(t time.Time) error {
+	w.deadline, w.ends = t, append(w.ends, t)
+	return nil
+}
+
+func (w *slowReader) Write(b []byte) (int, error) {
+	if w.reads--; w.reads < 0 {
+		time.Sleep(time.Until(w.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(b), nil
+}
+
+func (w *slowReader) FlushError() error {
+	if w.reads < 0 {
+		return errors.New("the connection is broken")
+	}
+	return nil
+}
+
+// A client that stops reading keeps its stream for 10 seconds at most. The deadline moves with each event.
+func TestSlowReaderIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
+		begun := time.Now()
+		w := &slowReader{reads: 3}
+		page.ServeHTTP(w, httptest.NewRequest("GET", "/events", nil))
+		if took := time.Since(begun); took != 13*time.Second {
+			t.Errorf("the stream ended after %v, want three seconds and the deadline of ten", took)
+		}
+		for i, end := range w.ends {
+			if got := end.Sub(begun); got != time.Duration(10+i)*time.Second {
+				t.Errorf("event %d has the deadline %v", i, got)
+			}
+		}
+	})
+}
+
+// Any bytes are a valid key. They can be looked up, reset and banned, and they neither reach a header nor break the
+// response.
+func TestOddKeys(t *testing.T) {
+	s := newScene(t, false, dashboard.WithReset(func(*http.Request) bool { return true }))
+	for _, key := range []string{"\x00", "\xff\xfe", "a\r\nSet-Cookie: b", " ", "💧", "</script>", "{}", strings.Repeat("k", 60_000)} {
+		for _, action := range []string{"lookup", "reset", "ban"} {
+			status, answer := s.post(t, action, url.Values{"rule": {"api"}, "key": {key}, "duration": {"1m"}})
+			if status != 200 || answer["error"] != nil || len(answer["limits"].([]any)) != 1 {
+				t.Errorf("%s of %.20q: got %d, %v", action, key, status, answer["error"])
+			}
+		}
+	}
+	if status, _ := s.post(t, "lookup", url.Values{"rule": {"api"}, "key": {strings.Repeat("k", 70_000)}}); status != 400 {
+		t.Errorf("a form of 70 KB: got %d", status)
+	}
+	for _, duration := range []string{"99999999h", "1", "1e9s", "NaN"} {
+		if _, answer := s.post(t, "ban", url.Values{"rule": {"api"}, "key": {"k"}, "duration": {duration}}); answer["error"] == nil {
+			t.Errorf("a ban for %s: got %v", duration, answer)
+		}
 	}
 }

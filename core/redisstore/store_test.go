@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +18,11 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/must"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
+	"github.com/spillgate/spillgate/keyfunc"
 )
 
 func TestContract(t *testing.T) {
@@ -144,4 +151,151 @@ func TestDenyCacheHas4096SlotsByDefault(t *testing.T) {
 	if n := float64(remembered); n < 0.9*filled || n > slots {
 		t.Errorf("%d of %d recent denials are remembered, want some %.0f and at most %d", remembered, recent, filled, slots)
 	}
+}
+
+// A wrapped store is still the store that it wraps.
+type wrapped struct{ *redisstore.Store }
+
+// Stores over one client with one prefix are one store, whatever their other options are.
+func TestStoresOverOneClientShareTheirLimits(t *testing.T) {
+	client, cluster := redis.NewClient(&redis.Options{}), redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	second := redis.NewClient(&redis.Options{})
+	for _, c := range []redis.UniversalClient{client, cluster, second} {
+		t.Cleanup(func() { c.Close() })
+	}
+	secret, secret2 := []byte("sixteen bytes or more"), []byte("another sixteen bytes")
+	prefix, hashed := redisstore.WithPrefix("shop"), redisstore.WithKeySecret(secret)
+	for _, row := range []struct {
+		why    string
+		first  core.Store
+		second core.Store
+		shares bool
+	}{
+		{"one client", redisstore.New(client), redisstore.New(client), true},
+		{"the default prefix", redisstore.New(client), redisstore.New(client, redisstore.WithPrefix("spillgate")), true},
+		{"one prefix", redisstore.New(client, prefix), redisstore.New(client, prefix, redisstore.WithDenyCache(0)), true},
+		{"a Cluster", redisstore.New(cluster), redisstore.New(cluster), true},
+		{"one secret", redisstore.New(client, hashed), redisstore.New(client, hashed), true},
+		{"a wrapped store", wrapped{redisstore.New(client)}, redisstore.New(client), true},
+		{"two prefixes", redisstore.New(client), redisstore.New(client, prefix), false},
+		{"two clients", redisstore.New(client), redisstore.New(second), false},
+		{"a secret and none", redisstore.New(client), redisstore.New(client, hashed), false},
+		{"two secrets", redisstore.New(client, redisstore.WithKeySecret(secret2)), redisstore.New(client, hashed), false},
+	} {
+		api, login := core.PerMinute(100).By(keyfunc.RemoteIP), core.PerMinute(5).By(keyfunc.RemoteIP)
+		api.Name, login.Name = row.why, row.why // limiters of other rows may still count
+		for _, with := range []func(core.Store) core.Option{core.WithStore, core.WithFallback} {
+			first := core.Must(core.New([]core.Rule{api}, with(row.first)))
+			if _, err := core.New([]core.Rule{login}, core.WithStore(row.second)); (err != nil) != row.shares ||
+				row.shares && (!errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "a limiter with the same store has a rule of this name")) {
+				t.Errorf("%s: %v, want a mistake: %v", row.why, err, row.shares)
+			}
+			runtime.KeepAlive(first)
+		}
+	}
+}
+
+// limiterInTime returns a limiter with a timeout of 50ms, and a decision that the store made within that. The next call
+// is made, however many were late before: the breaker of each limiter is its own.
+func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision) {
+	t.Helper()
+	rule := core.Rule{Name: "r", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(5000)}, OnFailure: core.FailClosed}
+	l = core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(50*time.Millisecond)))
+	redistest.Wait(t, "a decision before the deadline", func() bool {
+		var err error
+		d, err = l.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+		return err == nil && d.Allowed
+	})
+	return l, d
+}
+
+// A limiter calls the store in the goroutine of the request, so each call must return in time. The client itself would wait for
+// a minute.
+func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	s := redisstore.New(client)
+	claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
+	must.Get(s.Take(context.Background(), claims, nil))(t)
+	taking, _ := limiterInTime(t, s)
+	refunding, decided := limiterInTime(t, s)
+	resetting, _ := limiterInTime(t, s)
+	must.Do(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
+	defer func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) }()
+	for name, call := range map[string]func(context.Context) error{
+		"take": func(ctx context.Context) error { _, err := s.Take(ctx, claims, nil); return err },
+		"refund": func(ctx context.Context) error {
+			return s.Settle(ctx, []core.Settlement{{Key: "k", Limits: claims[0].Limits}})
+		},
+		"reset": func(ctx context.Context) error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
+
+		"take of a limiter": func(context.Context) error {
+			d, err := taking.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+			return errors.Join(err, d.Degraded) // local limits decide an overload
+		},
+		"refund of a limiter": func(context.Context) error { return refunding.Refund(context.Background(), decided) },
+		"reset of a limiter":  func(context.Context) error { return resetting.Reset(context.Background(), "r", "k") },
+	} {
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		err := call(ctx) // where the machine is so busy that a timer is late, this counts as an overload
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, breaker.ErrTooMany) {
+			t.Errorf("%s: %v, want a deadline exceeded", name, err)
+		}
+		if d := time.Since(begun); d < 40*time.Millisecond || d > 20*time.Second {
+			t.Errorf("%s took %v with a deadline of 50ms", name, d)
+		}
+		cancel()
+	}
+}
+
+// Many callers wait for a stopped server. The last call returns at most 3ms later than the last of as many plain timers. On a
+// busy machine both are late by chance, so the best of several rounds counts.
+func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
+	const timeout, within, rounds = 50 * time.Millisecond, 3 * time.Millisecond, 40
+	for name, inline := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, ContextTimeoutEnabled: inline})
+			t.Cleanup(func() { client.Close() })
+			s := redisstore.New(client)
+			claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
+			must.Get(s.Take(context.Background(), claims, nil))(t)
+			must.Do(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
+			t.Cleanup(func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) })
+			for _, callers := range []int{1, 8, 256} {
+				closest := time.Hour
+				for i := 0; i < rounds && closest > within; i++ {
+					timers := longest(callers, func() { <-time.After(timeout) })
+					calls := longest(callers, func() {
+						ctx, cancel := context.WithTimeout(context.Background(), timeout)
+						defer cancel()
+						if _, err := s.Take(ctx, claims, nil); err == nil {
+							t.Error("a decision of a server that has stopped")
+						}
+					})
+					closest = min(closest, calls-timers)
+				}
+				if closest > within {
+					t.Errorf("%d callers returned %v later than timers at least, want %v", callers, closest, within)
+				}
+			}
+		})
+	}
+}
+
+// longest returns how long the slowest of n goroutines took, each of which runs f.
+func longest(n int, f func()) time.Duration {
+	var wg sync.WaitGroup
+	took := make([]time.Duration, n)
+	for i := range n {
+		wg.Go(func() {
+			begun := time.Now()
+			f()
+			took[i] = time.Since(begun)
+		})
+	}
+	wg.Wait()
+	return slices.Max(took)
 }

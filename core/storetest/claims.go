@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -208,4 +211,146 @@ var claimRows = []row{
 			}
 		}
 	}},
+}
+
+// pairs are rules and keys that an encoding may take for each other.
+var pairs = []core.Claim{
+	{Rule: "a", Key: "b:c"}, {Rule: "a:b", Key: "c"}, {Rule: "a", Key: "b:c:"}, {Rule: "a:", Key: "b:c"},
+	{Rule: "a", Key: "b"}, {Rule: "b", Key: "a"}, {Rule: "ab", Key: "c"}, {Rule: "a", Key: "bc"},
+	{Rule: "a", Key: "}"}, {Rule: "a", Key: "{"}, {Rule: "a", Key: "{}"}, {Rule: "a", Key: "}{"}, {Rule: "{a}", Key: "a"},
+	{Rule: "a", Key: "\x00"}, {Rule: "a", Key: "\x00\x00"}, {Rule: "a", Key: "b\x00c"}, {Rule: "a", Key: "b\nc"},
+	{Rule: "a", Key: "b\r\nc"}, {Rule: "a", Key: "b c"}, {Rule: "a", Key: " b"}, {Rule: "a", Key: "b "},
+	{Rule: "a", Key: "é"}, {Rule: "a", Key: "e\u0301"}, {Rule: "a", Key: "É"}, {Rule: "a", Key: "\xe9"}, {Rule: "a", Key: "\xff"},
+	{Rule: "a", Key: "日本"}, {Rule: "a", Key: "日本語"}, {Rule: "a", Key: "\\x00"}, {Rule: "a", Key: "%00"},
+	{Rule: "a", Key: "*"}, {Rule: "a", Key: "?"}, {Rule: "a", Key: "a.1"}, {Rule: "a", Key: "a,1"}, {Rule: "a", Key: `"a"`},
+	{Rule: "a", Key: "ip:127.0.0.1"}, {Rule: "a", Key: "user:127.0.0.1"}, {Rule: "a", Key: "127.0.0.1"},
+	{Rule: "a", Key: "B"}, {Rule: "A", Key: "b"}, {Rule: "a", Key: strings.Repeat("x", 127)},
+	{Rule: "a", Key: strings.Repeat("x", 128)}, {Rule: "a", Key: strings.Repeat("x", 129)}, {Rule: "a", Key: strings.Repeat("x", 128) + "y"},
+	{Rule: "a", Key: strings.Repeat("x", 1<<20)}, {Rule: "a", Key: strings.Repeat("x", 1<<20-1) + "y"},
+	{Rule: strings.Repeat("a", 200), Key: "b"}, {Rule: strings.Repeat("a", 201), Key: "b"},
+}
+
+var keyRows = []row{
+	{"rules and keys of any bytes never share state", func(s *suite) {
+		limits := core.MustParseLimits("1/d, 1/d;sliding-log")
+		for _, c := range pairs {
+			c.Limits = limits
+			if r := s.take(c); !r[0].Allowed || !r[1].Allowed || r[0].Remaining != 0 {
+				s.Errorf("rule %s, key %s has met another: %+v", short(c.Rule), short(c.Key), r)
+			}
+		}
+		for _, c := range pairs {
+			c.Limits = limits
+			if r := s.take(c); r[0].Allowed || r[1].Allowed {
+				s.Errorf("rule %s, key %s is not remembered: %+v", short(c.Rule), short(c.Key), r)
+			}
+		}
+	}},
+	{"a reset of one key never reaches another", func(s *suite) {
+		limits := core.MustParseLimits("1/d, 1/d;sliding-log")
+		for _, c := range pairs {
+			c.Limits = limits
+			s.take(c)
+		}
+		for i, c := range pairs[1:] {
+			s.reset(pairs[i].Rule, pairs[i].Key)
+			c.Limits = limits
+			if r := s.take(peek(c)); r[0].Allowed || r[1].Allowed {
+				s.Errorf("rule %s, key %s was forgotten with another: %+v", short(c.Rule), short(c.Key), r)
+			}
+		}
+	}},
+}
+
+func short(s string) string {
+	if len(s) > 20 {
+		return fmt.Sprintf("%q.. of %d bytes", s[:20], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+const (
+	goroutines = 50
+	rounds     = 4
+	rate       = 70 // less than goroutines times rounds
+)
+
+var concurrencyRows = []row{
+	{"of many concurrent requests of a key, exactly the limit is admitted", func(s *suite) {
+		for _, limit := range []string{"70/d", "70/1000d;fixed-window", "70/d;sliding-window", "70/d;sliding-log"} {
+			if n := s.storm(func() []core.Claim { return []core.Claim{claim(limit, limit, 1)} }); n != rate {
+				s.Errorf("%s: %d admitted", limit, n)
+			}
+		}
+	}},
+	{"claims in any order neither deadlock nor admit too many", func(s *suite) {
+		var all []core.Claim
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+			all = append(all, claim(key, "70/d", 1), of("other", claim(key, "70/d;sliding-log", 1)))
+		}
+		n := s.storm(func() []core.Claim {
+			some := slices.Clone(all)
+			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+			return some
+		})
+		if n > rate || n < rate && !s.apart {
+			s.Errorf("%d admitted", n)
+		}
+		if r := s.take(peek(all[1]))[0]; r.Remaining != rate-n {
+			s.Errorf("%d of %d remain after %d were admitted: the others were charged", r.Remaining, rate, n)
+		}
+	}},
+	{"the same pair twice is admitted as the sum, in any order", func(s *suite) {
+		same, other := claim("same", "70/d", 1), claim("other", "100000/d", 1)
+		n := s.storm(func() []core.Claim {
+			some := []core.Claim{same, other, same}
+			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+			return some
+		})
+		if n != rate/2 {
+			s.Errorf("%d admitted", n)
+		}
+	}},
+	{"concurrent takes and refunds leave nothing charged", func(s *suite) {
+		claims := []core.Claim{claim("key", "1000/1000d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)}
+		s.each(func() {
+			results, err := s.store.Take(context.Background(), claims, nil)
+			if err == nil {
+				err = s.store.Settle(context.Background(), settled(claims, results))
+			}
+			if err != nil {
+				s.Error(err)
+			}
+		})
+		s.expect(words("yes 1000", "yes 1000", "yes 1000"), peek(claims[0]))
+	}},
+}
+
+// storm takes claims from many goroutines and returns how many requests were admitted.
+func (s *suite) storm(claims func() []core.Claim) int {
+	var admitted atomic.Int64
+	s.each(func() {
+		results, err := s.store.Take(context.Background(), claims(), nil)
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		if !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed }) {
+			admitted.Add(1)
+		}
+	})
+	return int(admitted.Load())
+}
+
+// each calls f from many goroutines, several times from each, and waits for all.
+func (s *suite) each(f func()) {
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range rounds {
+				f()
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -2,7 +2,10 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -205,6 +208,216 @@ var banRows = []row{
 		s.end(held[0], 2)
 		if r := s.take(claim("key", "2/h;ban=10h", 1))[0]; r.Allowed || r.RetryAfter < 9*time.Hour {
 			s.Errorf("%+v, want a ban of 10h", r)
+		}
+	}},
+}
+
+// waiting lets a claim wait for its turn.
+func waiting(c core.Claim, most time.Duration) core.Claim {
+	c.MaxWait = most
+	return c
+}
+
+// turn returns when a request with this result may go on.
+func turn(r core.Result) time.Time { return r.At.Add(r.Wait) }
+
+// expectTurns takes a claim again and again, and checks that each request is admitted and how long after first its turn is.
+func (s *suite) expectTurns(first time.Time, c core.Claim, want ...time.Duration) {
+	s.Helper()
+	for i, w := range want {
+		if r := s.take(c)[0]; (!r.Allowed || turn(r).Sub(first) != w) && s.sure(r.Limit) {
+			s.Errorf("request %d of %v: %+v, want its turn %v after %v", i+1, c, r, w, first)
+		}
+	}
+}
+
+// slow is a request of which one fits every ten seconds.
+func slow(key string, most time.Duration) core.Claim {
+	return waiting(claim(key, "6/m;burst=1", 1), most)
+}
+
+var waitRows = []row{
+	{"a request that may wait gets the next turn, and is denied if the turn is too late", func(s *suite) {
+		c := slow("key", 25*second)
+		first := s.take(c)[0]
+		if first.Wait != 0 {
+			s.Errorf("the first request: %+v", first)
+		}
+		s.expectTurns(first.At, c, 10*second, 20*second)
+		for range 3 {
+			if r := s.take(c)[0]; r.Allowed || r.At.Add(r.RetryAfter).Sub(first.At) != 5*second {
+				s.Errorf("%+v, want that the same request waits from 5s on", r)
+			}
+		}
+		s.advance(5 * second)
+		s.expectTurns(first.At, c, 30*second)
+		if r := s.take(claim("key", "6/m;burst=1", 1))[0]; r.Allowed || r.At.Add(r.RetryAfter).Sub(first.At) != 40*second {
+			s.Errorf("%+v, want that a request that must not wait fits after 40s", r)
+		}
+	}},
+	{"a peek beside a claim that waits denies by its own limit, and charges and holds nothing", func(s *suite) {
+		c, other := slow("key", minute), claim("other", "1/h", 1)
+		first := s.take(c)[0]
+		other.Peek = true
+		results := s.take(c, other)
+		if !results[0].Allowed || turn(results[0]).Sub(first.At) != 10*second || !results[1].Allowed || results[1].Remaining != 1 {
+			s.Errorf("%+v, want the second turn and nothing charged to the peek", results)
+		}
+		held := other
+		held.Peek, held.Hold = false, true
+		if r := s.take(held)[0]; !r.Allowed {
+			s.Errorf("%+v, want that the peek holds nothing", r)
+		}
+		if results = s.take(c, other); results[1].Allowed {
+			s.Errorf("%+v, want a denial by the peek", results)
+		}
+		s.expectTurns(first.At, c, 20*second)
+	}},
+	{"a burst does not wait, and a cost above it is never admitted", func(s *suite) {
+		c := waiting(claim("key", "6/m;burst=3", 3), minute)
+		first := s.take(c)[0]
+		s.expectTurns(first.At, c, 30*second)
+		c.Cost = 4
+		if r := s.take(c)[0]; r.Allowed || r.RetryAfter != never {
+			s.Errorf("a cost above the capacity: %+v", r)
+		}
+	}},
+	{"each limit of a claim has a turn of its own", func(s *suite) {
+		c := waiting(claim("key", "6/m;burst=1, 180/h;burst=1", 1), minute)
+		first := s.take(c)[0].At
+		for i, r := range s.take(c) {
+			if want := []time.Duration{10 * second, 20 * second}[i]; !r.Allowed || turn(r).Sub(first) != want {
+				s.Errorf("limit %d: %+v, want a turn after %v", i+1, r, want)
+			}
+		}
+		s.settle(settled([]core.Claim{c}, s.take(c))...)
+		s.expectTurns(first, c, 20*second)
+	}},
+	{"a request that another claim denies books nothing", func(s *suite) {
+		c, tight := slow("key", minute), claim("tight", "1/d", 1)
+		first := s.take(c, tight)[0].At
+		s.take(c, tight)
+		s.take(tight, c)
+		s.expectTurns(first, c, 10*second)
+	}},
+	{"a peek says when the turn would be, and books nothing", func(s *suite) {
+		c := slow("key", minute)
+		first := s.take(c)[0].At
+		s.expectTurns(first, peek(c), 10*second, 10*second)
+		s.expectTurns(first, c, 10*second)
+	}},
+	{"a dry run books its turn", func(s *suite) {
+		c := dryRun(slow("key", 15*second))
+		first := s.take(c)[0].At
+		s.expectTurns(first, c, 10*second)
+		if r := s.take(c)[0]; r.Allowed || r.At.Add(r.RetryAfter).Sub(first) != 5*second {
+			s.Errorf("%+v, want a retry after 5s", r)
+		}
+	}},
+	{"the last turn is free once it is given back; other turns are not", func(s *suite) {
+		c := slow("key", minute)
+		first := s.take(c)[0].At
+		var booked []core.Settlement
+		for range 3 {
+			booked = append(booked, s.charge(c)...)
+		}
+		s.settle(booked[0])
+		s.expectTurns(first, peek(c), 40*second)
+		s.settle(booked[2])
+		s.expectTurns(first, c, 30*second)
+	}},
+	{"a request that did not wait gives nothing back while others wait behind it", func(s *suite) {
+		c := slow("key", minute)
+		charged := s.charge(c)
+		first := charged[0].At
+		s.expectTurns(first, c, 10*second)
+		s.settle(charged...)
+		s.expectTurns(first, c, 20*second)
+	}},
+	{"a turn can be given back after it has come", func(s *suite) {
+		c := waiting(claim("key", "6/m;burst=2", 2), minute)
+		s.take(c)
+		booked := s.charge(c)
+		s.advance(21 * second)
+		s.expect(words("no 0"), peek(claim("key", "6/m;burst=2", 1)))
+		s.settle(booked...)
+		s.expect(words("yes 1"), claim("key", "6/m;burst=2", 1))
+	}},
+	{"requests wait for the end of a ban, and then proceed one by one", func(s *suite) {
+		s.now()
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 30 * second})
+		denied := s.take(slow("key", 20*second))[0]
+		if denied.Allowed || denied.RetryAfter > 10*second || denied.RetryAfter < 10*second-s.late() {
+			s.Errorf("%+v, want a wait of 10s until the ban ends soon enough", denied)
+		}
+		ends := denied.At.Add(denied.RetryAfter + 20*second)
+		s.expectTurns(ends, slow("key", 2*minute), 0, 10*second, 20*second)
+	}},
+	{"a refund gives back nothing while others may wait for the end of a ban", func(s *suite) {
+		c := waiting(claim("key", "6/m;burst=2", 2), minute)
+		charged := s.charge(c)
+		first := charged[0].At
+		s.advance(5 * second)
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 10 * second})
+		c.Cost = 1
+		s.take(c) // for the end of the ban
+		s.advance(6 * second)
+		s.settle(charged...)
+		c.Cost = 2
+		s.expectTurns(first, peek(c), 30*second)
+	}},
+	{"no request waits for the holds of others", func(s *suite) {
+		s.take(hold(claim("key", "6/m;burst=1", 1)))
+		if r := s.take(slow("key", minute))[0]; r.Allowed || r.RetryAfter != second {
+			s.Errorf("%+v, want a denial for a second", r)
+		}
+	}},
+	{"a reset frees all turns", func(s *suite) {
+		c := slow("key", minute)
+		s.take(c)
+		booked := s.charge(c)
+		s.advance(10 * ms)
+		s.reset("rule", "key")
+		s.advance(10 * ms)
+		if r := s.take(c)[0]; r.Wait != 0 {
+			s.Errorf("after the reset: %+v", r)
+		}
+		s.settle(booked...)
+		if r := s.take(c)[0]; r.Wait < 5*second {
+			s.Errorf("a turn from before the reset was given back: %+v", r)
+		}
+	}},
+	{"many concurrent requests get one turn each", func(s *suite) {
+		c := waiting(claim("key", "10/s;burst=1", 1), time.Hour)
+		var mu sync.Mutex
+		var turns []time.Time
+		s.each(func() {
+			results, err := s.store.Take(context.Background(), []core.Claim{c}, nil)
+			if err != nil || !results[0].Allowed {
+				s.Errorf("%+v, %v", results, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			turns = append(turns, turn(results[0]))
+		})
+		slices.SortFunc(turns, time.Time.Compare)
+		for i := 1; i < len(turns); i++ {
+			if apart := turns[i].Sub(turns[i-1]); apart < 100*ms {
+				s.Errorf("turns %d and %d are %v apart", i, i+1, apart)
+			}
+		}
+	}},
+	{"a claim that cannot wait is ErrInvalid", func(s *suite) {
+		held, leased := hold(slow("key", second)), slow("key", second)
+		leased.Lease = second
+		for why, c := range map[string]core.Claim{
+			"negative": slow("key", -1), "too long": slow("key", time.Hour+1), "held": held, "leased": leased,
+			"a window": waiting(claim("key", "5/d;fixed-window", 1), second), "a ban": waiting(claim("key", "5/h;ban=1h", 1), second),
+		} {
+			if _, err := s.store.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
+				s.Errorf("%s: error %v, want one that is ErrInvalid", why, err)
+			}
 		}
 	}},
 }

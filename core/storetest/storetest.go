@@ -253,3 +253,154 @@ func of(rule string, c core.Claim) core.Claim {
 
 // words returns results for expect to compare with.
 func words(want ...string) []string { return want }
+
+// checkAll checks what must hold for the results of any claims: one per limit of each, in order, that do not contradict
+// themselves.
+func (s *suite) checkAll(claims []core.Claim, results []core.Result) {
+	s.Helper()
+	i := 0
+	for _, c := range claims {
+		for _, l := range c.Limits {
+			if i == len(results) {
+				s.Fatalf("only %d results for %v", len(results), claims)
+			}
+			r := results[i]
+			if rule := ruleName(c); r.Rule != rule || r.Limit != l || r.DryRun != c.DryRun {
+				s.Errorf("result %d is of rule %q, limit %v, dry run %t; want %q, %v, %t", i, r.Rule, r.Limit, r.DryRun, rule, l, c.DryRun)
+			}
+			s.check(r)
+			if r.Wait < 0 || r.Wait > c.MaxWait || r.Wait > 0 && !r.Allowed || r.Wait%time.Microsecond != 0 {
+				s.Errorf("the wait is not one of an admitted request, up to %v: %+v", c.MaxWait, r)
+			}
+			i++
+		}
+	}
+	if i < len(results) {
+		s.Errorf("%d results for %d limits", len(results), i)
+	}
+}
+
+func ruleName(c core.Claim) string {
+	if c.Rule == "" {
+		return "default"
+	}
+	return c.Rule
+}
+
+// check checks that the fields of r agree with each other.
+func (s *suite) check(r core.Result) {
+	s.Helper()
+	capacity := r.Limit.Capacity()
+	missing := r.Remaining < r.Quota() || r.Remaining == 0 && capacity > 0
+	switch {
+	case r.Allowed != (r.RetryAfter == 0):
+		s.Errorf("allowed exactly if there is nothing to wait for: %+v", r)
+	case r.RetryAfter < 0:
+		s.Errorf("a wait is negative: %+v", r)
+	case r.Over < 0 || r.Quota() < 0 || r.Over > 0 && r.Remaining > 0:
+		s.Errorf("over is not what was used beyond the capacity and what is granted: %+v", r)
+	case r.Remaining < 0 || r.Remaining > r.Quota():
+		s.Errorf("remaining is not between 0 and the capacity with what is granted: %+v", r)
+	case (r.RefillAfter > 0) != missing || (r.ResetAfter > 0) != missing:
+		s.Errorf("there is a refill and a reset exactly if something is missing: %+v", r)
+	case r.RefillAfter > r.ResetAfter || r.RetryAfter > r.ResetAfter && r.RetryAfter != core.Never && r.Granted == 0:
+		s.Errorf("after the reset everything is there: %+v", r)
+	}
+	for _, wait := range []time.Duration{r.RetryAfter, r.RefillAfter, r.ResetAfter} {
+		if wait%time.Microsecond != 0 && wait != core.Never {
+			s.Errorf("waits are whole microseconds: %+v", r)
+		}
+	}
+}
+
+var resultRows = []row{
+	{"the waits of a token bucket are long enough", func(s *suite) { s.keepPromises("4/s") }},
+	{"the waits of a fixed window are long enough", func(s *suite) { s.keepPromises("4/s;fixed-window") }},
+	{"the waits of a sliding window are long enough", func(s *suite) { s.keepPromises("4/s;sliding-window;buckets=5") }},
+	{"the waits of a sliding log are long enough", func(s *suite) { s.keepPromises("4/s;sliding-log") }},
+	{"a burst is available again after its reset", func(s *suite) {
+		c := claim("key", "10/s;burst=12", 12)
+		r := s.take(c)[0]
+		s.wait(r.ResetAfter)
+		s.expect(words("yes 0"), c)
+	}},
+	{"a limit that allows is reported as allowed if another limit denies", func(s *suite) {
+		s.expect(words("no 1", "yes 5"), claim("key", "1/d, 5/2d", 2))
+	}},
+	{"a wait of centuries is as long as a duration allows, not negative", func(s *suite) {
+		c := core.Claim{Key: "key", Limits: []core.Limit{core.Every(1, 87600*time.Hour).WithBurst(1_000_000)}, Cost: 1_000_000}
+		s.take(c)
+		if r := s.take(c)[0]; r.Allowed || r.RetryAfter < 285*8760*time.Hour {
+			s.Errorf("result is %+v", r)
+		}
+	}},
+}
+
+// keepPromises charges three keys of a limit of four per second and waits as their results say.
+func (s *suite) keepPromises(limit string) {
+	s.align(second)
+	r := s.take(claim("refill", limit, 3), claim("retry", limit, 4), claim("reset", limit, 4))
+	retry := s.take(peek(claim("retry", limit, 2)))[0].RetryAfter
+	s.wait(r[0].RefillAfter)
+	if left := s.take(peek(claim("refill", limit, 1)))[0].Remaining; left <= r[0].Remaining {
+		s.Errorf("%d remain after the refill, and %d before", left, r[0].Remaining)
+	}
+	s.wait(retry - r[0].RefillAfter)
+	if r := s.take(claim("retry", limit, 2))[0]; !r.Allowed {
+		s.Errorf("denied after the retry: %+v", r)
+	}
+	s.wait(r[2].ResetAfter - retry)
+	s.expect(words("yes 0"), claim("reset", limit, 4))
+}
+
+// contextRows check that a store does not make a request wait for longer than the request is ready to.
+var contextRows = []row{
+	{"each call returns when its context is done", func(s *suite) {
+		s.take(claim("key", "5/d", 1))
+		s.wantReturns()
+	}},
+	{"each call returns when its context is done, even if the backend hangs", func(s *suite) {
+		if s.hang == nil {
+			s.Skip("the harness has no Hang")
+		}
+		s.take(claim("key", "5/d", 1))
+		s.hang(s.T)
+		s.wantReturns()
+	}},
+}
+
+// atMost is how long a call may go on after its context on a real clock: only a fault takes so long.
+const atMost = 20 * second
+
+// wantReturns makes each call with a context that is done and with one that will be. In a bubble the call must end with
+// its context.
+func (s *suite) wantReturns() {
+	most := atMost
+	if s.bubble {
+		most = 0
+	}
+	c := []core.Claim{claim("key", "5/d", 1)}
+	settlements := []core.Settlement{{Rule: "rule", Key: "key", Limits: c[0].Limits, At: s.last, Cost: 1}}
+	for name, call := range map[string]func(context.Context){
+		"Take":   func(ctx context.Context) { _, _ = s.store.Take(ctx, c, nil) },
+		"Settle": func(ctx context.Context) { _ = s.store.Settle(ctx, settlements) },
+		"Reset":  func(ctx context.Context) { _ = s.store.Reset(ctx, []core.Pair{{Rule: "rule", Key: "key"}}) },
+	} {
+		for _, timeout := range []time.Duration{0, 50 * ms} {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			begun, returned := time.Now(), make(chan struct{})
+			go func() {
+				defer close(returned)
+				call(ctx)
+			}()
+			select {
+			case <-returned:
+			case <-time.After(timeout + atMost):
+			}
+			if late := time.Since(begun) - timeout; late > most {
+				s.Errorf("%s had not returned %v after its context, whose timeout was %v", name, late, timeout)
+			}
+			cancel()
+		}
+	}
+}

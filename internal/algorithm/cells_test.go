@@ -183,3 +183,136 @@ func TestMergedGrantsNeverAddUpToMore(t *testing.T) {
 		}
 	}
 }
+
+func TestRoomsOfASlabDoNotOverlap(t *testing.T) {
+	var s Slab[int]
+	const n = 3*chunkRooms + 5
+	for i := uint32(1); i <= n; i++ {
+		if got := s.Add(int(i)); got != i {
+			t.Fatalf("room %d has the number %d", i, got)
+		}
+	}
+	for i := uint32(1); i <= n; i++ {
+		if got := *s.At(i); got != int(i) {
+			t.Errorf("room %d has %d", i, got)
+		}
+	}
+	if len(s.chunks) != 4 {
+		t.Errorf("%d chunks, want 4", len(s.chunks))
+	}
+}
+
+// A dropped room is set to zero, and it is the next room handed out.
+func TestDroppedRoomsAreUsedAgain(t *testing.T) {
+	var s Slab[int]
+	for i := range 5 {
+		s.Add(10 + i)
+	}
+	s.Drop(2)
+	s.Drop(4)
+	if all := roomsOf(&s, 5); all != [5]int{10, 0, 12, 0, 14} {
+		t.Errorf("after two drops: %v", all)
+	}
+	if a, b, c := s.Add(20), s.Add(21), s.Add(22); a != 4 || b != 2 || c != 6 {
+		t.Errorf("handed out %d, %d and %d, want 4, 2 and 6", a, b, c)
+	}
+	if all := roomsOf(&s, 5); all != [5]int{10, 21, 12, 20, 14} {
+		t.Errorf("filled again: %v", all)
+	}
+	if all := roomsOf(&s, 2); all != [5]int{10, 21} {
+		t.Errorf("the first two: %v", all)
+	}
+	seen := 0
+	for range s.All {
+		seen++
+	}
+	if seen != 6 {
+		t.Errorf("%d rooms, want 6", seen)
+	}
+}
+
+// roomsOf returns the first n rooms of s.
+func roomsOf(s *Slab[int], n int) (rooms [5]int) {
+	i := 0
+	for room := range s.All {
+		rooms[i] = *room
+		if i++; i == n {
+			break
+		}
+	}
+	return rooms
+}
+
+// A bucket keeps its tick where other algorithms have the last bits of their code.
+func TestKindsLeaveRoomForTicks(t *testing.T) {
+	for a := range InFlight {
+		l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100})
+		if of := algorithmOf(l.Kind | tickBits); of != a || l.Kind&tickBits != 0 {
+			t.Errorf("the kind %b of algorithm %d says %d", l.Kind, a, of)
+		}
+	}
+}
+
+func TestNoChargedLimitHasTheKindOfCells(t *testing.T) {
+	for a := range InFlight {
+		if l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100}); l.Kind == CellsKind {
+			t.Errorf("algorithm %d has the kind of cells", a)
+		}
+	}
+}
+
+func TestMulDivUpIsCutAtTheLargestWholeNumber(t *testing.T) {
+	for _, row := range []struct {
+		why           string
+		a, b, c, want int64
+	}{
+		{"a part counts as a whole", 7, 5, 12, 3},
+		{"a whole stays one", 7, 12, 12, 7},
+		{"the product may need more than 64 bits", 1 << 50, 1 << 49, 1 << 49, 1 << 50},
+		{"the largest is none too large", MaxExact, 3, 3, MaxExact},
+		{"a part more is", MaxExact, 1001, 1000, MaxExact},
+		{"a quotient of 64 bits is", 1 << 40, 1 << 40, 1<<16 + 1, MaxExact},
+		{"so is one that needs a bit more", 1 << 40, 1 << 40, 1 << 16, MaxExact},
+		{"and one that needs many", MaxExact, 1 << 49, 1, MaxExact},
+	} {
+		if got := mulDivUp(row.a, row.b, row.c); got != row.want {
+			t.Errorf("%s: %d·%d/%d is %d, want %d", row.why, row.a, row.b, row.c, got, row.want)
+		}
+	}
+}
+
+func TestAddProductIsCutAtTheLargestWholeNumber(t *testing.T) {
+	for _, row := range [][4]int64{
+		{1, 2, 3, 7}, {MaxExact - 6, 2, 3, MaxExact}, {MaxExact - 5, 2, 3, MaxExact}, {0, 1 << 32, 1 << 32, MaxExact},
+		{0, 1 << 40, 1 << 13, MaxExact}, {5, 0, MaxExact, 5}, {MaxExact, MaxExact, MaxExact, MaxExact},
+	} {
+		if got := addProduct(row[0], row[1], row[2]); got != row[3] {
+			t.Errorf("%d + %d·%d is %d, want %d", row[0], row[1], row[2], got, row[3])
+		}
+	}
+}
+
+func TestFitsUpToTheLargestWholeNumber(t *testing.T) {
+	for _, row := range []struct {
+		sum, a, b int64
+		want      bool
+	}{
+		{0, 0, 0, true}, {MaxExact, 0, 5, true}, {0, 1, MaxExact, true}, {MaxExact - 6, 2, 3, true},
+		{MaxExact - 5, 2, 3, false}, {1, 1, MaxExact, false}, {0, 1, MaxExact + 1, false},
+		{0, 1 << 32, 1 << 32, false}, // the product needs more than 64 bits, and its low ones are 0
+		{0, 1 << 40, 1 << 40, false},
+		{1, 1 << 31, 1 << 32, false}, // added up, they overflow
+	} {
+		if got := fits(row.sum, row.a, row.b); got != row.want {
+			t.Errorf("%d + %d·%d fits: %t, want %t", row.sum, row.a, row.b, got, row.want)
+		}
+	}
+}
+
+func TestMultiplesBeforeTheEpoch(t *testing.T) {
+	for at, want := range map[int64]int64{10: 10, 9: 0, 0: 0, -1: -10, -10: -10, -11: -20} {
+		if got := FloorTo(at, 10); got != want {
+			t.Errorf("the multiple of 10 not above %d is %d, want %d", at, got, want)
+		}
+	}
+}

@@ -218,3 +218,183 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 		audit(t, s)
 	})
 }
+
+func TestAllShardsAreLockedAtOnce(t *testing.T) {
+	s := New(100, nil)
+	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
+	var asks []query
+	for i := range 3 {
+		asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+	}
+	decide(s, asks)
+	for i := range asks {
+		sh := s.shard(asks[i].Pair)
+		sh.Lock()
+		done := make(chan bool)
+		go func() {
+			decide(s, asks)
+			close(done)
+		}()
+		for !tryAll(s, asks, sh) { // until the decision holds or waits for all it can get
+			time.Sleep(time.Microsecond)
+		}
+		select {
+		case <-done:
+			t.Errorf("decided though shard %d was locked", i)
+		default:
+		}
+		sh.Unlock()
+		<-done
+	}
+}
+
+// tryAll reports whether every shard of asks that comes before sh is locked by a decision.
+func tryAll(s *Store, asks []query, sh *shard) bool {
+	for i := range s.shards {
+		if &s.shards[i] == sh {
+			return true
+		}
+		for j := range asks {
+			if s.shard(asks[j].Pair) == &s.shards[i] && s.shards[i].TryLock() {
+				s.shards[i].Unlock()
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A room that kept pointers to records would keep an old table in memory, and a room for a large request would stay large.
+func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
+	s := New(10_000, nil)
+	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
+	for _, keys := range []int{1, 3, maxRoom, maxRoom + 1, 1000} {
+		var asks []query
+		for i := range keys {
+			asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+		}
+		decide(s, asks)
+		hold(s, "held", l)
+		for i := range s.shards {
+			room := s.shards[i].room
+			if cap(room.asks) > maxRoom || cap(room.pairs) > maxRoom {
+				t.Fatalf("%d keys: a room for %d asks of %d pairs is kept, want at most %d", keys, cap(room.asks), cap(room.pairs), maxRoom)
+			}
+			for _, a := range room.asks {
+				if a.Stored != nil || a.Run != nil || a.Cells != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps a record", keys, i)
+				}
+			}
+			for _, p := range room.pairs {
+				if p.Limits != nil || p.record != nil || p.cells != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps an op", keys, i)
+				}
+			}
+		}
+	}
+}
+
+// A bucket keeps its tick in bits in which other algorithms have their code. It is still found by its own kind only.
+func TestKindsOfOnePeriodDiffer(t *testing.T) {
+	for _, a := range algorithms {
+		for _, b := range algorithms {
+			for code := range uint64(3) {
+				p := record{Kind: limitOf(t, a, 5, time.Hour).Kind}
+				if a == algorithm.TokenBucket {
+					p.Kind |= code
+				}
+				if found := p.Is(limitOf(t, b, 5, time.Hour).Kind); found != (a == b) {
+					t.Errorf("a state of algorithm %d is found by the kind of %d: %v", a, b, found)
+				}
+			}
+			if other := limitOf(t, b, 5, time.Minute); a == b && (&record{Kind: limitOf(t, a, 5, time.Hour).Kind}).Is(other.Kind) {
+				t.Errorf("a state of algorithm %d is found by another period", a)
+			}
+		}
+	}
+}
+
+// Records move while others are added.
+func TestSettlementAfterOthersThatAddRecords(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(10_000, nil)
+			l := limitOf(t, a, 5, time.Hour)
+			at := s.Instant(decide(s, []query{{Pair: pairOf("rule", "key"), Limit: l, Cost: 3}}))
+			var asks []query
+			for i := range 3000 {
+				asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Claim: i, Ban: 1_000_000})
+			}
+			settle(s, append(asks, query{Pair: pairOf("rule", "key"), Limit: l, Claim: 3000, Cost: 3, At: at}))
+			if a := take(s, "key", l, 5); a.Retry != 0 {
+				t.Errorf("%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
+			}
+			audit(t, s)
+		})
+	}
+}
+
+// A charge from before a reset is not given back, because other requests may have taken its place.
+func TestChargeFromBeforeAResetIsNotGivenBack(t *testing.T) {
+	for _, maxKeys := range []int{1, 100} { // a full store does not keep the pair for that
+		for _, a := range algorithms {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(maxKeys, nil)
+				l := limitOf(t, a, 5, time.Hour)
+				asks := []query{{Pair: pairOf("rule", "key"), Limit: l, Cost: 5}}
+				asks[0].At = s.Instant(decide(s, asks))
+				reset(s, asks[0].Pair)
+				if keys, _, _ := s.Stats(); keys != maxKeys/100 {
+					t.Errorf("%d: %d of at most %d keys after a reset", a, keys, maxKeys)
+				}
+				take(s, "key", l, 5)
+				settle(s, asks)
+				if q := take(s, "key", l, 1); q.Retry == 0 {
+					t.Errorf("%d: what was charged before a reset was given back of what was charged since", a)
+				}
+				audit(t, s)
+			})
+		}
+	}
+}
+
+// A full store does not forget what a hold will charge, even if nobody asks for its pair again.
+func TestSweepChargesWhatHasEnded(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(1, nil)
+			l, second := limitOf(t, a, 1, 24*time.Hour), limitOf(t, algorithm.TokenBucket, 1, time.Second)
+			time.Sleep(time.Minute)
+			hold(s, "holder", l)
+			time.Sleep(67 * time.Second)
+			if q := take(s, "other", second, 1); q.own {
+				t.Errorf("%d: the pair of a hold that has ended was dropped", a)
+			}
+			if q := take(s, "holder", l, 1); q.Retry == 0 || !q.own {
+				t.Errorf("%d: a hold that nobody has settled was not charged: %+v", a, q.Answer)
+			}
+			audit(t, s)
+		})
+	}
+}
+
+// A store that is not full drops records that have been idle for a while. It does not move holds that end later.
+func TestSweepLeavesAHoldWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1000, nil)
+		l := limitOf(t, algorithm.FixedWindow, 1, 24*time.Hour)
+		for i := range 900 {
+			if i == 450 {
+				hold(s, "key", l)
+			}
+			take(s, strconv.Itoa(i), limitOf(t, algorithm.TokenBucket, 1, time.Millisecond), 1)
+			if i < 450 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Minute - time.Second)
+		if _, _, held := s.Stats(); held != 1 {
+			t.Errorf("%d are held after 59s, want the hold that lasts a minute", held)
+		}
+	})
+}

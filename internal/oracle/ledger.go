@@ -2,7 +2,10 @@ package oracle
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
+	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -197,3 +200,122 @@ func (b *ledger) strand(p *process) {
 }
 
 func (b *ledger) admit(r *request) { b.admitted = append(b.admitted, r) }
+
+// Settlement returns the Settlement that gives back what c was charged, or held, at an instant.
+func Settlement(c core.Claim, at time.Time) core.Settlement {
+	return core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease, MaxWait: c.MaxWait}
+}
+
+// each returns the settlements that give back a claim with these results: one for each limit if the claim may wait,
+// because each limit has a wait of its own.
+func each(c core.Claim, results []core.Result) (some []core.Settlement) {
+	if c.MaxWait == 0 {
+		return []core.Settlement{Settlement(c, results[0].At)}
+	}
+	for i, r := range results {
+		s := Settlement(c, r.At)
+		s.Limits, s.Wait = c.Limits[i:i+1], r.Wait
+		some = append(some, s)
+	}
+	return some
+}
+
+// Settled returns the settlements that give back what claims with these results were charged. It leaves out peeks.
+func Settled(claims []core.Claim, results []core.Result) (some []core.Settlement) {
+	for _, c := range claims {
+		if !c.Peek {
+			some = append(some, each(c, results[:len(c.Limits)])...)
+		}
+		results = results[len(c.Limits):]
+	}
+	return some
+}
+
+// Allowed reports whether all results are allowed, so that all claims but peeks were charged.
+func Allowed(results []core.Result) bool {
+	return !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed })
+}
+
+// Charged returns the settlements that give back what a take with these results has charged.
+func Charged(claims []core.Claim, results []core.Result) (some []core.Settlement) {
+	for _, r := range results {
+		if !r.Allowed && !r.DryRun {
+			return nil
+		}
+	}
+	for _, c := range claims {
+		own := results[:len(c.Limits)]
+		results = results[len(own):]
+		if !c.Peek && Allowed(own) {
+			some = append(some, each(c, own)...)
+		}
+	}
+	return some
+}
+
+// CheckLeases runs the schedules of many seeds of a stream, for about a second. It fails the test if one of them breaks
+// the contract of leases, or if all of them together exercised too little of it.
+func CheckLeases(t *testing.T, stream uint64, open func(length int64) Holder) {
+	t.Helper()
+	var all Summary
+	begun, n := time.Now(), uint64(0)
+	for ; n < 30 || n < 1000 && time.Since(begun) < time.Second; n++ {
+		s, err := RunLeases(RandomSchedule(stream, n), open)
+		if err != nil {
+			t.Fatalf("seed %d: %v", n, err)
+		}
+		all.Add(s)
+	}
+	if all.Leased < 10 || all.Asked < 10 || all.Denied < 10 || all.Returned < 10 || all.Crashes == 0 || all.Lost == 0 || all.Refunds == 0 {
+		t.Errorf("%d schedules have exercised too little: %+v", n, all)
+	}
+}
+
+// FuzzLeases looks for a schedule that breaks the contract of leases.
+func FuzzLeases(f *testing.F, stream uint64, open func(length int64) Holder) {
+	for seed := range uint64(8) {
+		f.Add(RandomSchedule(stream, seed))
+	}
+	f.Fuzz(func(t *testing.T, schedule []byte) {
+		if len(schedule) > 300 {
+			t.Skip("more steps take longer and show no more")
+		}
+		if _, err := RunLeases(schedule, open); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func times(a *big.Rat, n int64) *big.Rat { return new(big.Rat).Mul(a, whole(n)) }
+
+// floor returns the largest integer that is not above x, which must fit an int64 and must not be negative.
+func floor(x *big.Rat) int64 { return new(big.Int).Quo(x.Num(), x.Denom()).Int64() }
+
+// roundUp returns the least multiple of 1/n that is not below x, which must not be negative.
+func roundUp(x *big.Rat, n int64) *big.Rat {
+	units := times(x, n)
+	up := new(big.Int).Add(units.Num(), units.Denom())
+	up.Sub(up, big.NewInt(1)).Quo(up, units.Denom())
+	return new(big.Rat).SetFrac(up, big.NewInt(n))
+}
+
+func smaller(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func larger(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// begin returns the last multiple of step up to t, which is not before the epoch.
+func begin(t, step int64) int64 { return t / step * step }

@@ -10,7 +10,10 @@
 package oracle
 
 import (
+	"container/heap"
+	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -197,4 +200,247 @@ func (p *pair) state(id stateID) state {
 		}
 	}
 	return p.states[id]
+}
+
+// A call is one round trip of a process.
+type call struct {
+	process *process
+	sent    int64
+	returns []returnedPortion
+	request *request // to be decided, or nil
+	want    int64
+	lent    Portion
+	allowed bool
+	loan    *charge
+}
+
+// send sends a call to the store.
+func (p *process) send(c *call) {
+	f := p.fleet
+	c.process, c.sent = p, f.now
+	if f.loseCalls > 0 {
+		f.loseCalls--
+		f.Lost++
+		c.strand()
+		f.after(f.deadline, c.fail)
+		return
+	}
+	f.at(max(f.now+f.delay, f.stalled), c.run)
+}
+
+// run executes a call at the store and sends the reply. If the store is stalled, the call waits.
+func (c *call) run() {
+	f := c.process.fleet
+	if f.now < f.stalled {
+		f.at(f.stalled, c.run)
+		return
+	}
+	for _, r := range c.returns {
+		f.refundReturned(r)
+	}
+	claim := f.claim(1)
+	if r := c.request; r != nil {
+		claim.Cost = int(r.cost)
+		c.allowed = f.take(r, claim)
+	}
+	if c.want > 0 {
+		c.lent = Portion{f.now, f.store.Ahead(f.now, f.claim(1), c.want)}
+		c.loan = f.ledger.charge(c.process, c.lent)
+	}
+	arrives := f.now + f.delay
+	if f.loseReply > 0 || arrives > c.sent+f.deadline {
+		f.loseReply = max(0, f.loseReply-1)
+		f.Lost++
+		c.strand()
+		f.at(max(f.now, c.sent+f.deadline), c.fail)
+		return
+	}
+	f.at(arrives, c.arrive)
+}
+
+// take asks the store to decide a request that no lease has decided.
+func (f *fleet) take(r *request, claim core.Claim) bool {
+	if !f.store.Admit(f.now, claim) {
+		f.ledger.checkDenial(f, r)
+		return false
+	}
+	c := f.ledger.charge(r.process, Portion{f.now, r.cost})
+	c.used, c.direct = r.cost, true
+	r.taken, r.at, r.known = []share{{c, r.cost}}, f.now, f.now
+	f.ledger.admit(r)
+	return true
+}
+
+// arrive hands the reply to the process.
+func (c *call) arrive() {
+	p := c.process
+	if p.dead {
+		return
+	}
+	if r := c.request; r != nil {
+		if r.done = true; !c.allowed {
+			p.fleet.Denied++
+		}
+	}
+	if c.want > 0 {
+		c.loan.known = p.fleet.ledger.tick()
+		sent := p.offset + (c.sent-p.begun)*p.rate/1000
+		p.holder.Lent(p.clock(), sent, c.lent)
+		p.wake()
+	}
+}
+
+// fail ends a call without a reply, at its deadline.
+func (c *call) fail() {
+	p := c.process
+	if p.dead {
+		return
+	}
+	if c.request != nil {
+		c.request.done = true
+		p.fleet.Failed++
+	}
+	if c.want > 0 {
+		p.holder.Failed(p.clock())
+		p.wake()
+	}
+}
+
+// strand marks the charges of a lost call, because they may stay charged.
+func (c *call) strand() {
+	if c.loan != nil {
+		c.loan.stranded = true
+	}
+	for _, r := range c.returns {
+		for _, s := range r.of {
+			s.of.stranded = true
+		}
+	}
+}
+
+// A Step is one call of a timeline.
+type Step struct {
+	After  time.Duration // since the step before; if it is negative, the clock goes back
+	Until  string        // retry, refill or reset: wait as long as a result of the last take says, plus After; "" is After alone
+	Result int           // which result says so
+
+	Verb   string // take, settle, renew, ban, reset, grant or lend
+	Claims []core.Claim
+	Pair   core.Pair     // to ban or to reset
+	Ban    time.Duration // of the pair
+	Of     int           // the step whose take or loan is settled or renewed, counted from 0
+	Finals []int         // the final costs of its claims; the last one also counts for further claims; none: 0
+	Grant  int           // requests for the claim
+	Want   int64         // requests to lend for the claim
+
+	id int // its number in the whole timeline
+}
+
+// Wait returns how long to wait before s, after the results of the last take.
+func (s Step) Wait(last []core.Result) time.Duration {
+	if s.Until == "" || len(last) == 0 {
+		return s.After
+	}
+	r := last[s.Result%len(last)]
+	wait := map[string]time.Duration{"retry": r.RetryAfter, "refill": r.RefillAfter, "reset": r.ResetAfter}[s.Until]
+	if wait > longest {
+		return 0
+	}
+	return max(0, wait+s.After)
+}
+
+func (s Step) String() string {
+	var b strings.Builder
+	switch {
+	case s.Until != "":
+		fmt.Fprintf(&b, "(%s%+d) ", s.Until, s.After)
+	case s.After != 0:
+		fmt.Fprintf(&b, "(%+v) ", s.After)
+	}
+	b.WriteString(s.Verb)
+	switch s.Verb {
+	case "settle":
+		fmt.Fprintf(&b, " %d at %v", s.Of, s.Finals)
+	case "renew":
+		fmt.Fprintf(&b, " %d", s.Of)
+	case "ban":
+		fmt.Fprintf(&b, " %s/%s for %v", s.Pair.Rule, s.Pair.Key, s.Ban)
+	case "reset":
+		fmt.Fprintf(&b, " %s/%s", s.Pair.Rule, s.Pair.Key)
+	case "grant":
+		fmt.Fprintf(&b, " %d to", s.Grant)
+	case "lend":
+		fmt.Fprintf(&b, " %d to", s.Want)
+	}
+	for _, c := range s.Claims {
+		fmt.Fprintf(&b, " {%s}", describe(c))
+	}
+	return b.String()
+}
+
+func describe(c core.Claim) string {
+	text := fmt.Sprintf("%s/%s %v", c.Rule, c.Key, c.Limits)
+	if c.Cost != 1 {
+		text += fmt.Sprintf(" cost %d", c.Cost)
+	}
+	if c.Peek {
+		text += " peek"
+	}
+	if c.DryRun {
+		text += " dry"
+	}
+	if c.Hold {
+		text += " hold"
+	}
+	if c.MaxWait > 0 {
+		text += " wait " + c.MaxWait.String()
+	}
+	return text
+}
+
+// events runs functions in the order of their instants. Functions with the same instant run in the order they were added.
+type events struct {
+	now   int64
+	added int
+	queue eventQueue
+}
+
+type event struct {
+	at    int64
+	order int
+	do    func()
+}
+
+func (e *events) at(at int64, do func()) {
+	e.added++
+	heap.Push(&e.queue, event{max(at, e.now), e.added, do})
+}
+
+func (e *events) after(d int64, do func()) { e.at(e.now+d, do) }
+
+// advance moves now on by d and runs the events until then.
+func (e *events) advance(d int64) {
+	end := e.now + d
+	for len(e.queue) > 0 && e.queue[0].at <= end {
+		next := heap.Pop(&e.queue).(event)
+		e.now = next.at
+		next.do()
+	}
+	e.now = end
+}
+
+type eventQueue []event
+
+func (q eventQueue) Len() int      { return len(q) }
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+
+func (q eventQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
+}
+
+func (q *eventQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
 }

@@ -1,13 +1,16 @@
 package ginlimit_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
-
 	"github.com/spillgate/spillgate/core"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
@@ -161,4 +164,248 @@ func TestNilLimiter(t *testing.T) {
 		}
 	}()
 	ginlimit.New(nil)
+}
+
+// TestOutcome checks the outcome that Rule.CostAfter gets where gin takes part in the response.
+func TestOutcome(t *testing.T) {
+	oops := errors.New("oops")
+	recovery := gin.RecoveryWithWriter(discard{})
+	answerErrors := func(c *gin.Context) {
+		if c.Next(); len(c.Errors) > 0 {
+			c.Status(http.StatusInternalServerError)
+		}
+	}
+	for why, row := range map[string]struct {
+		around, inside gin.HandlerFunc
+		handle         gin.HandlerFunc
+		status         int
+		err            bool
+	}{
+		"a status alone":                {nil, nil, func(c *gin.Context) { c.Status(http.StatusUnauthorized) }, 401, false},
+		"a Recovery around":             {recovery, nil, func(*gin.Context) { panic("oops") }, 500, true},
+		"a Recovery inside":             {nil, recovery, func(*gin.Context) { panic("oops") }, 500, false},
+		"an error that was answered":    {nil, nil, func(c *gin.Context) { _ = c.AbortWithError(http.StatusForbidden, oops) }, 403, false},
+		"an error that has a status":    {nil, nil, func(c *gin.Context) { _ = c.Error(oops); c.Status(http.StatusBadGateway) }, 502, false},
+		"an error answered inside":      {nil, answerErrors, func(c *gin.Context) { _ = c.Error(oops) }, 500, false},
+		"an error answered around":      {answerErrors, nil, func(c *gin.Context) { _ = c.Error(oops) }, 200, true},
+		"an error of a middleware":      {func(c *gin.Context) { _ = c.Error(oops) }, nil, func(*gin.Context) {}, 200, false},
+		"an error beside a good answer": {nil, nil, func(c *gin.Context) { c.String(200, "ok"); _ = c.Error(oops) }, 200, false},
+	} {
+		var got []core.Outcome
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
+			got = append(got, o)
+			return 0
+		}
+		r := gin.New()
+		pass := func(*gin.Context) {}
+		for _, h := range []gin.HandlerFunc{row.around, ginlimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside} {
+			if h == nil {
+				h = pass
+			}
+			r.Use(h)
+		}
+		r.GET("/", row.handle)
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if len(got) != 1 || got[0].Status != row.status || (got[0].Err != nil) != row.err {
+			t.Errorf("%s: the outcomes are %+v, want status %d, error %v", why, got, row.status, row.err)
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// admitting is a store that admits every request.
+type admitting struct{}
+
+func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	for _, c := range claims {
+		dst = append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], Allowed: true})
+	}
+	return dst, nil
+}
+
+func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
+
+// TestContextOf checks that each callback finds what an earlier middleware has stored in the gin.Context.
+func TestContextOf(t *testing.T) {
+	user := func(r *http.Request) string {
+		c, ok := ginlimit.ContextOf(r)
+		if !ok {
+			t.Error("there is no context")
+			return ""
+		}
+		return c.GetString("user")
+	}
+	rule := core.PerHour(10).By(func(r *http.Request) (string, error) { return "user:" + user(r), nil })
+	rule.Match = func(r *http.Request) bool { return user(r) == "ann" }
+	rule.Cost = func(r *http.Request) int { return len(user(r)) }
+	rule.Tier = func(r *http.Request) []core.Limit { return []core.Limit{core.PerHour(10 * len(user(r)))} }
+	r := gin.New()
+	r.Use(func(c *gin.Context) { c.Set("user", "ann") }, ginlimit.New(core.Must(core.New([]core.Rule{rule}))))
+	r.GET("/", func(c *gin.Context) {
+		if found, ok := ginlimit.ContextOf(c.Request); !ok || found != c {
+			t.Errorf("the handler finds %p, %v, want %p", found, ok, c)
+		}
+	})
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if got := w.Header().Get("X-RateLimit-Remaining"); got != "27" {
+		t.Errorf("remaining %q, want 27 of 30", got)
+	}
+	if c, ok := ginlimit.ContextOf(httptest.NewRequest(http.MethodGet, "/", nil)); ok || c != nil {
+		t.Errorf("a request without the middleware has the context %v", c)
+	}
+}
+
+// TestRequestIsRestored checks which request a middleware around two limiters finds in the gin.Context afterwards.
+func TestRequestIsRestored(t *testing.T) {
+	for why, row := range map[string]struct {
+		handler gin.HandlerFunc
+		same    bool
+	}{
+		"as it was":               {func(*gin.Context) {}, true},
+		"as it was after a panic": {func(*gin.Context) { panic("oops") }, true},
+		"changed in place":        {func(c *gin.Context) { c.Request.Pattern = "changed" }, true},
+		"replaced by the handler": {func(c *gin.Context) {
+			c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), key{}, "changed"))
+		}, false},
+	} {
+		var before, after *http.Request
+		limit := func() gin.HandlerFunc {
+			return ginlimit.New(core.Must(core.New([]core.Rule{core.PerHour(1).By(func(*http.Request) (string, error) { return "k", nil })})))
+		}
+		r := gin.New()
+		r.Use(func(c *gin.Context) {
+			before = c.Request
+			defer func() {
+				_ = recover()
+				after = c.Request
+			}()
+			c.Next()
+		}, limit(), limit())
+		r.GET("/", row.handler)
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if (before == after) != row.same {
+			t.Errorf("%s: same request %v, want %v", why, before == after, row.same)
+		}
+		if changed := after.Pattern == "changed" || after.Context().Value(key{}) == "changed"; changed != (why == "changed in place" || !row.same) {
+			t.Errorf("%s: changed %v", why, changed)
+		}
+	}
+}
+
+type key struct{}
+
+// TestRoutesBehindRewrites checks that Rule.Routes reads the path that gin has routed, although middleware in front of the
+// limiter has since rewritten the request.
+func TestRoutesBehindRewrites(t *testing.T) {
+	for _, pattern := range []string{"/api/login", "/api/:page", "/api/*page"} {
+		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{"POST /api/login"}}
+		logins := 0
+		r := gin.New()
+		r.Use(func(c *gin.Context) { c.Request.URL = &url.URL{Path: "/elsewhere"} }, ginlimit.New(core.Must(core.New([]core.Rule{rule}))))
+		r.POST(pattern, func(*gin.Context) { logins++ })
+		for range 20 {
+			r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/login", nil))
+		}
+		if logins != 5 {
+			t.Errorf("%s: %d logins, want 5", pattern, logins)
+		}
+	}
+}
+
+// TestSkipsOfEngines checks that a skip never frees another handler, whatever the engine's settings.
+func TestSkipsOfEngines(t *testing.T) {
+	for why, set := range map[string]func(*gin.Engine){
+		"RemoveExtraSlash":   func(e *gin.Engine) { e.RemoveExtraSlash = true },
+		"UseRawPath":         func(e *gin.Engine) { e.UseRawPath = true },
+		"both":               func(e *gin.Engine) { e.UseRawPath, e.RemoveExtraSlash = true, true },
+		"UnescapePathValues": func(e *gin.Engine) { e.UseRawPath, e.UnescapePathValues = true, false },
+	} {
+		t.Run(why, func(t *testing.T) {
+			adaptertest.RunSkips(t, adaptertest.Adapter{Build: func(app adaptertest.App) http.Handler {
+				r := gin.New()
+				set(r)
+				r.Use(all(app.Guards)...)
+				routes(r, app)
+				return app.Cleaned(r)
+			}})
+		})
+	}
+}
+
+func TestClientIP(t *testing.T) {
+	trust := func(networks ...string) func(*gin.Engine) {
+		return func(e *gin.Engine) {
+			if err := e.SetTrustedProxies(networks); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cloudflare := func(networks ...string) func(*gin.Engine) {
+		return func(e *gin.Engine) {
+			trust(networks...)(e)
+			e.TrustedPlatform = gin.PlatformCloudflare
+		}
+	}
+	other := func(e *gin.Engine) { e.RemoteIPHeaders = []string{"X-Client"} }
+	for _, row := range []struct {
+		name   string
+		engine func(*gin.Engine)
+		peer   string
+		header string
+		want   string // a key, or what the error says
+	}{
+		{"a trusted proxy", trust("10.0.0.0/8"), "10.0.0.1:80", "X-Forwarded-For: 198.51.100.7", "ip:198.51.100.7"},
+		{"an IPv6 client is its /64", trust("10.0.0.0/8"), "10.0.0.1:80", "X-Forwarded-For: 2001:db8:1:2:3::4", "ip:2001:db8:1:2::/64"},
+		{"an untrusted peer", trust("10.0.0.0/8"), "203.0.113.9:80", "X-Forwarded-For: 198.51.100.7", "ip:203.0.113.9"},
+		{"no proxy", trust(), "203.0.113.9:80", "X-Forwarded-For: 198.51.100.7", "ip:203.0.113.9"},
+		{"a trusted network for documentation", trust("192.0.2.0/24"), "192.0.2.1:80", "X-Forwarded-For: 198.51.100.7", "ip:198.51.100.7"},
+		{"by default", func(*gin.Engine) {}, "203.0.113.9:80", "", "SetTrustedProxies"},
+		{"all of IPv4", trust("0.0.0.0/0"), "203.0.113.9:80", "", "SetTrustedProxies"},
+		{"all of IPv6", trust("10.0.0.0/8", "::/0"), "203.0.113.9:80", "", "SetTrustedProxies"},
+		{"another header, of everybody", other, "203.0.113.9:80", "X-Client: 198.51.100.7", "SetTrustedProxies"},
+		{"a platform", cloudflare(), "203.0.113.9:80", "Cf-Connecting-Ip: 198.51.100.7", "ip:198.51.100.7"},
+		{"a platform, and everybody", cloudflare("0.0.0.0/0"), "203.0.113.9:80", "Cf-Connecting-Ip: 198.51.100.7", "SetTrustedProxies"},
+		{"a platform that sends no address", cloudflare(), "203.0.113.9:80", "Cf-Connecting-Ip: x", `got "x"`},
+		{"a Unix socket", trust(), "@", "", "no key"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			e := gin.New()
+			row.engine(e)
+			var key string
+			var err error
+			e.Use(ginlimit.New(core.Must(core.New([]core.Rule{core.PerHour(9).By(func(r *http.Request) (string, error) {
+				before := *r
+				if key, err = ginlimit.ClientIP(r); r.RemoteAddr != before.RemoteAddr || len(r.Header) != len(before.Header) {
+					t.Errorf("the request is now %+v", r)
+				}
+				return "k", nil
+			})}))))
+			e.GET("/", func(c *gin.Context) {
+				if c.Request.RemoteAddr != row.peer {
+					t.Errorf("the handler gets the peer %s", c.Request.RemoteAddr)
+				}
+			})
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = row.peer
+			if name, value, ok := strings.Cut(row.header, ": "); ok {
+				r.Header.Set(name, value)
+			}
+			e.ServeHTTP(httptest.NewRecorder(), r)
+			if key != row.want && (err == nil || !strings.Contains(err.Error(), row.want)) {
+				t.Errorf("got %q, %v, want %s", key, err, row.want)
+			}
+			if err != nil && key != "" || err == nil && key == "" {
+				t.Errorf("got %q, %v", key, err)
+			}
+		})
+	}
+	if key, err := ginlimit.ClientIP(httptest.NewRequest(http.MethodGet, "/", nil)); key != "" || !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("without the middleware: %q, %v", key, err)
+	}
 }

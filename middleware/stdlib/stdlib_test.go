@@ -1,10 +1,22 @@
 package stdlib_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -94,3 +106,189 @@ func TestContract(t *testing.T) {
 }
 
 func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: around}) }
+
+// TestAtOnceInsideTimeoutHandler checks that a handler that outlives its timeout keeps its place.
+func TestAtOnceInsideTimeoutHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		var running atomic.Int64
+		slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			running.Add(1)
+			<-release
+		})
+		l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(func(*http.Request) (string, error) { return "const:all", nil })}))
+		h := http.TimeoutHandler(stdlib.New(l)(slow), time.Second, "")
+		var codes [5]int
+		for i := range codes {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			codes[i] = w.Code
+		}
+		if want := [5]int{503, 503, 429, 429, 429}; codes != want || running.Load() != 2 {
+			t.Errorf("got %v and %d handlers, want %v and 2", codes, running.Load(), want)
+		}
+		close(release)
+	})
+}
+
+// patterns returns a middleware whose key func stores the pattern it finds.
+func patterns(found *string) func(http.Handler) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{core.PerHour(100).By(func(r *http.Request) (string, error) {
+		*found = core.RoutePattern(r)
+		return "const:all", nil
+	})})))
+}
+
+func TestPatternNotations(t *testing.T) {
+	for _, row := range []struct{ why, pattern, path, want string }{
+		{"the method is not part of it", "GET /users/{id}", "/users/1", "/users/{id}"},
+		{"the host is", "GET example.com/users/{id}", "/users/1", "example.com/users/{id}"},
+		{"a subtree", "/files/", "/files/a/b", "/files/"},
+		{"the rest of the path", "/files/{path...}", "/files/a/b", "/files/{path...}"},
+		{"a path that is redirected belongs to where it leads", "/files/", "/files", "/files/"},
+		{"no route", "/files/", "/", ""},
+	} {
+		var outside, inside string
+		mux := http.NewServeMux()
+		mux.Handle(row.pattern, patterns(&inside)(http.NotFoundHandler()))
+		patterns(&outside)(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
+		if outside != row.want {
+			t.Errorf("%s: outside %q, want %q", row.why, outside, row.want)
+		}
+		if inside != "" && inside != row.want {
+			t.Errorf("%s: inside %q, want %q", row.why, inside, row.want)
+		}
+	}
+}
+
+// TestPatternBeyondMux checks which patterns are known in front of handlers that do not report them.
+func TestPatternBeyondMux(t *testing.T) {
+	opaque := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	api := http.NewServeMux()
+	api.Handle("/api/", http.StripPrefix("/api", opaque))
+	for _, row := range []struct {
+		why  string
+		next http.Handler
+		want string
+	}{
+		{"the mux knows no further than its handler", api, "/api/"},
+		{"a mux that contains itself is not asked for ever", loop{}, "/"},
+	} {
+		var found string
+		patterns(&found)(row.next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
+		if found != row.want {
+			t.Errorf("%s: %q, want %q", row.why, found, row.want)
+		}
+	}
+}
+
+// TestPatternOutsideOpaqueHandler checks that a rule that asks for an unknown route admits nothing.
+func TestPatternOutsideOpaqueHandler(t *testing.T) {
+	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
+	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
+	var failure error
+	limit := stdlib.New(core.Must(core.New([]core.Rule{login}, core.WithLogger(slog.New(slog.DiscardHandler)))),
+		stdlib.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+			failure = err
+			stdlib.WriteError(w, r, err)
+		}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/login", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
+	w := httptest.NewRecorder()
+	limit(http.HandlerFunc(mux.ServeHTTP)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+	if w.Code != http.StatusInternalServerError || !errors.Is(failure, core.ErrInvalid) || !strings.Contains(failure.Error(), "mount the limiter directly around an http.ServeMux") {
+		t.Errorf("status %d, error %v", w.Code, failure)
+	}
+}
+
+// TestPatternBetweenMuxes checks which mux's pattern is found if the middleware is between two muxes.
+func TestPatternBetweenMuxes(t *testing.T) {
+	for _, row := range []struct{ why, outer, inner, want string }{
+		{"the inner one divides a subtree", "/api/", "/api/users/{id}", "/api/users/{id}"},
+		{"however the subtree is written", "/api/{rest...}", "/api/users/{id}", "/api/users/{id}"},
+		{"an inner one that does not know the request", "/api/", "/other/", "/api/"},
+		{"a route is not made coarser", "/api/users/{id}", "/", "/api/users/{id}"},
+	} {
+		var found string
+		inner, outer := http.NewServeMux(), http.NewServeMux()
+		inner.Handle(row.inner, http.NotFoundHandler())
+		outer.Handle(row.outer, patterns(&found)(inner))
+		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
+		if found != row.want {
+			t.Errorf("%s: %q, want %q", row.why, found, row.want)
+		}
+	}
+}
+
+type loop struct{}
+
+func (l loop) Handler(*http.Request) (http.Handler, string)   { return l, "/" }
+func (loop) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
+
+func TestNilLimiter(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New(nil) did not panic")
+		}
+	}()
+	stdlib.New(nil)
+}
+
+// TestRoutesBehindRewrites checks that Rule.Routes reads what a ServeMux has routed, although middleware between the mux
+// and the limiter has since rewritten the request.
+func TestRoutesBehindRewrites(t *testing.T) {
+	for _, pattern := range []string{"POST /api/login", "/api/{page}", "POST example.com/api/{page}", "/api/{page...}"} {
+		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{"POST /api/login"}}
+		logins := 0
+		limited := stdlib.New(core.Must(core.New([]core.Rule{rule})))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { logins++ }))
+		mux := http.NewServeMux()
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.URL = &url.URL{Path: "/elsewhere"}
+			limited.ServeHTTP(w, r)
+		})
+		for range 20 {
+			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/login", nil))
+		}
+		if logins != 5 {
+			t.Errorf("%s: %d logins, want 5", pattern, logins)
+		}
+	}
+}
+
+var (
+	parameters  = regexp.MustCompile(`;[^/]*`)
+	backslashes = strings.NewReplacer(`\`, "/")
+)
+
+// TestSkipsInFrontOfProxy checks that a skip never frees another handler behind a proxy whose server cleans paths, decodes
+// them again, or ignores parameters of segments, as servers do.
+func TestSkipsInFrontOfProxy(t *testing.T) {
+	for why, read := range map[string]func(u *url.URL) string{
+		"cleans": func(u *url.URL) string { return path.Clean("/" + u.Path) },
+		"decodes again": func(u *url.URL) string {
+			again, err := url.PathUnescape(u.Path)
+			if err != nil {
+				again = u.Path
+			}
+			return path.Clean("/" + again)
+		},
+		"ignores parameters": func(u *url.URL) string { return path.Clean("/" + parameters.ReplaceAllString(u.Path, "")) },
+		"takes \\ for /":     func(u *url.URL) string { return path.Clean("/" + backslashes.Replace(u.Path)) },
+	} {
+		t.Run(why, func(t *testing.T) {
+			adaptertest.RunSkips(t, adaptertest.Adapter{Build: func(app adaptertest.App) http.Handler {
+				mux := http.NewServeMux()
+				for _, r := range app.Routes {
+					mux.Handle(exact(r.Pattern), r.Handler)
+				}
+				backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					r.URL = &url.URL{Path: read(r.URL)}
+					mux.ServeHTTP(w, r)
+				}))
+				t.Cleanup(backend.Close)
+				at := must.Get(url.Parse(backend.URL))(t)
+				return wrap(app.Cleaned(httputil.NewSingleHostReverseProxy(at)), app.Guards)
+			}})
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 )
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -152,4 +153,146 @@ func testDenyHandler(t *testing.T, a Adapter) {
 		t.Errorf("header %v, body %q", got.Header, got.body)
 	}
 	a.serve(t, single(Guard{Limiter: scripted(half), Deny: deny})).get("/").wantStatus(t, 200)
+}
+
+// testAtOnce checks a limit of requests in flight: a request takes a place until its handler has ended, however it ends.
+// Only a denial shows such a limit.
+func testAtOnce(t *testing.T, a Adapter) {
+	for why, end := range map[string]func(w http.ResponseWriter){
+		"returns": func(http.ResponseWriter) {},
+		"panics":  func(http.ResponseWriter) { panic("oops") },
+		"aborts":  func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		for _, final := range []func(*http.Request, core.Outcome) int{nil, core.Failures} {
+			t.Run(fmt.Sprintf("%s, watched %v", why, final != nil), func(t *testing.T) { a.oneAtOnce(t, end, final) })
+		}
+	}
+}
+
+func (a Adapter) oneAtOnce(t *testing.T, end func(http.ResponseWriter), final func(*http.Request, core.Outcome) int) {
+	l := newLimiter(new(core.MemoryStore), core.Rule{Name: "up", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}, CostAfter: final})
+	started, release := make(chan bool), make(chan bool)
+	first := true
+	app := a.Build(App{Guards: []Guard{{Limiter: l}, {Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
+		if !first {
+			ok(w, r)
+			return
+		}
+		first = false
+		close(started)
+		<-release
+		end(w)
+	}}}})
+	ended := make(chan bool, 9)
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- true }()
+		app.ServeHTTP(w, r)
+	}), false)
+	go func() {
+		if resp, err := s.Client().Get(s.URL); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-started
+	denied := s.get("/")
+	<-ended
+	denied.wantStatus(t, http.StatusTooManyRequests)
+	if h := denied.Header; h.Get("Retry-After") != "1" || h.Get("X-RateLimit-Limit") != "1" || h.Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("denied with %v", h)
+	}
+	close(release)
+	<-ended
+	got := s.get("/")
+	got.wantStatus(t, http.StatusOK)
+	got.wantLimiting(t)
+}
+
+var (
+	perMinute = core.PerMinute(100)
+	perHour   = core.PerHour(1000)
+
+	half    = allowed("api", perMinute, 50, 600*time.Millisecond, 30*time.Second)
+	last    = allowed("api", perMinute, 0, 600*time.Millisecond, time.Minute)
+	empty   = denied(last, 600*time.Millisecond)
+	hourly  = allowed("hour", perHour, 400, 4*time.Second, 2160*time.Second)
+	costly  = denied(allowed("api", perMinute, 3, 600*time.Millisecond, time.Minute), 1200*time.Millisecond)
+	tooBig  = denied(allowed("api", perMinute, 97, 600*time.Millisecond, 1800*time.Millisecond), core.Never)
+	monthly = denied(allowed("plan", core.PerMonth(1000), 0, 360*time.Hour, 360*time.Hour), 360*time.Hour)
+	never   = denied(allowed("closed", core.PerMinute(0), 0, 0, 0), core.Never)
+	halfSet = gitHub("100", "50", "50", "1767268830", "api")
+)
+
+func gitHub(limit, remaining, used, reset, rule string) []string {
+	return []string{
+		"X-Ratelimit-Limit: " + limit, "X-Ratelimit-Remaining: " + remaining, "X-Ratelimit-Used: " + used,
+		"X-Ratelimit-Reset: " + reset, "X-Ratelimit-Resource: " + rule,
+	}
+}
+
+func and(fields []string, more ...string) []string {
+	return append(fields[:len(fields):len(fields)], more...)
+}
+
+// decisionFields are the fields of the default writer.
+var decisionFields = []struct {
+	why     string
+	results []core.Result
+	status  int
+	want    []string
+}{
+	{"allowed: Reset is when the whole capacity is back", []core.Result{half}, 200, halfSet},
+	{"the last one: Reset is when one more fits, no Retry-After", []core.Result{last}, 200, gitHub("100", "0", "100", "1767268801", "api")},
+	{"denied", []core.Result{empty}, 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")},
+	{"denied for its cost: Remaining 0 makes clients wait", []core.Result{costly}, 429, and(gitHub("100", "0", "100", "1767268802", "api"), "Retry-After: 2")},
+	{"above the capacity: the truth, and no Retry-After", []core.Result{tooBig}, 413, gitHub("100", "97", "3", "1767268802", "api")},
+	{"rate 0 is not the fault of the cost", []core.Result{never}, 429, gitHub("0", "0", "0", "1767268800", "closed")},
+	{"the tightest is shown", []core.Result{half, hourly}, 200, gitHub("1000", "400", "600", "1767270960", "hour")},
+	{"a denied limit is tighter than any other", []core.Result{hourly, empty}, 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")},
+	{"a dry run never shows", []core.Result{dryRun(denied(allowed("trial", perHour, 0, time.Second, time.Hour), time.Second)), half}, 200, halfSet},
+	{"a dry run alone is not shown", []core.Result{dryRun(empty)}, 200, nil},
+}
+
+// testHeaders checks the fields of the default writer over HTTP/1.1 and HTTP/2, for GET and HEAD.
+func testHeaders(t *testing.T, a Adapter) {
+	for _, row := range decisionFields {
+		for _, http2 := range []bool{false, true} {
+			s := serveHandler(t, a.Build(single(Guard{Limiter: scripted(row.results...)})), http2)
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				t.Run(row.why+", "+method, func(t *testing.T) {
+					got := s.do(method, "/")
+					if got.ProtoMajor == 2 != http2 {
+						t.Fatalf("protocol %s", got.Proto)
+					}
+					got.wantStatus(t, row.status)
+					got.wantLimiting(t, row.want...)
+				})
+			}
+		}
+	}
+}
+
+var ietf = []string{`Ratelimit-Policy: "api";q=100;w=60`}
+
+// writerFields are the fields of other writers, for half and empty.
+var writerFields = []struct {
+	why             string
+	write           headers.Writer
+	allowed, denied []string
+}{
+	{"nil is the default", nil, halfSet, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")},
+	{"IETF", headers.IETF, and(ietf, `Ratelimit: "api";r=50;t=1`), and(ietf, `Ratelimit: "api";r=0;t=1`, "Retry-After: 1")},
+	{"None", headers.None, nil, nil},
+	{"Join", headers.Join(headers.GitHub, headers.IETF), and(halfSet, `Ratelimit-Policy: "api";q=100;w=60`, `Ratelimit: "api";r=50;t=1`),
+		and(gitHub("100", "0", "100", "1767268801", "api"), `Ratelimit-Policy: "api";q=100;w=60`, `Ratelimit: "api";r=0;t=1`, "Retry-After: 1")},
+	{"Custom", headers.Custom{Reset: headers.DeltaSeconds}.Write, gitHub("100", "50", "50", "30", "api"), and(gitHub("100", "0", "100", "1", "api"), "Retry-After: 1")},
+}
+
+// testWriters checks WithHeaders, on an allowed and on a denied request.
+func testWriters(t *testing.T, a Adapter) {
+	for _, row := range writerFields {
+		t.Run(row.why, func(t *testing.T) {
+			a.serve(t, single(Guard{Limiter: scripted(half), Headers: row.write})).get("/").wantLimiting(t, row.allowed...)
+			a.serve(t, single(Guard{Limiter: scripted(empty), Headers: row.write})).get("/").wantLimiting(t, row.denied...)
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -490,6 +491,91 @@ func TestBareEntriesHaveNoHeader(t *testing.T) {
 		want := tt.want
 		if want.Header = nil; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v\nwant %+v", tt.format, got, want)
+		}
+	}
+}
+
+func FuzzCombined(f *testing.F)    { fuzz(f, "combined") }
+func FuzzCommon(f *testing.F)      { fuzz(f, "common") }
+func FuzzTraefik(f *testing.F)     { fuzz(f, "traefik") }
+func FuzzCaddy(f *testing.F)       { fuzz(f, "caddy") }
+func FuzzTraefikJSON(f *testing.F) { fuzz(f, "traefik-json") }
+func FuzzEnvoy(f *testing.F)       { fuzz(f, "envoy") }
+func FuzzALB(f *testing.F)         { fuzz(f, "alb") }
+func FuzzCloudFront(f *testing.F)  { fuzz(f, "cloudfront") }
+func FuzzJSON(f *testing.F)        { fuzz(f, "json") }
+func FuzzCSV(f *testing.F)         { fuzz(f, "csv") }
+
+// fuzz has a parser read texts line by line, and checks that each entry is complete.
+func fuzz(f *testing.F, format string) {
+	for _, tt := range logs {
+		if tt.format == format {
+			f.Add(tt.lines)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p := must.Get(NewParser(Options{Format: format}))(t)
+		var e Entry
+		for line := range strings.SplitSeq(text, "\n") {
+			if err := p.Parse(line, &e); err != nil {
+				continue
+			}
+			if e.Client == "" || !isMethod(e.Method) || e.Target == "" || e.Status < 0 || e.Status > 999 || e.Duration < -1 || e.At.Year() < 1990 || e.At.Year() > 2200 {
+				t.Fatalf("%q: got %+v", line, e)
+			}
+		}
+	})
+}
+
+func TestEachFormatIsAFuzzTarget(t *testing.T) {
+	if len(Formats) != 10 {
+		t.Errorf("there are %d formats and 10 fuzz targets", len(Formats))
+	}
+}
+
+// allLines returns the lines and, in < >, the errors that next returns.
+func allLines(r io.Reader) (got []string) {
+	l := lines{in: r}
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) {
+			return got
+		}
+		if err != nil {
+			line = "<" + err.Error() + ">"
+		}
+		got = append(got, line)
+		if err != nil && !errors.Is(err, errTooLong) {
+			return got
+		}
+	}
+}
+
+func TestLinesAreReadAcrossBlocks(t *testing.T) {
+	long, tooLong := strings.Repeat("l", maxLine), strings.Repeat("x", maxLine+1)
+	failing := "<" + iotest.ErrTimeout.Error() + ">"
+	tests := []struct {
+		text string
+		want []string
+	}{
+		{"", nil},
+		{"\n", []string{""}},
+		{"a\r\nb\n\nc", []string{"a", "b", "", "c"}},
+		{long + "\nb", []string{long, "b"}},
+		{tooLong + "\nb", []string{"<" + errTooLong.Error() + ">", "b"}},
+		{"a\n" + tooLong + tooLong, []string{"a", "<" + errTooLong.Error() + ">"}},
+		{strings.Repeat("y", block-1) + "\n" + strings.Repeat("z", block) + "\n", []string{strings.Repeat("y", block-1), strings.Repeat("z", block)}},
+	}
+	for _, tt := range tests {
+		if got := allLines(strings.NewReader(tt.text)); !slices.Equal(got, tt.want) {
+			t.Errorf("%.20q: got %d lines, want %d", tt.text, len(got), len(tt.want))
+		}
+		if got := allLines(iotest.HalfReader(strings.NewReader(tt.text))); !slices.Equal(got, tt.want) {
+			t.Errorf("%.20q in small pieces: got %d lines, want %d", tt.text, len(got), len(tt.want))
+		}
+		got := allLines(io.MultiReader(strings.NewReader(tt.text), iotest.ErrReader(iotest.ErrTimeout)))
+		if want := append(slices.Clone(tt.want), failing); !slices.Equal(got, want) {
+			t.Errorf("%.20q and an error: got %d lines, want %d", tt.text, len(got), len(want))
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog/logtest"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
@@ -110,5 +112,136 @@ func TestDryRunsCountWhatTheyWouldDeny(t *testing.T) {
 `, Options{}, entries{sent(0, "a", "/"), sent(1, "a", "/"), sent(2, "a", "/"), sent(3, "a", "/"), sent(4, "b", "/")})
 	if rep.Would != 2 || rep.Denied != 1 {
 		t.Errorf("dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
+	}
+}
+
+// TestCalendarWindowsTurnAtLocalMidnight replays requests around midnight in Berlin. UTC is an hour or two behind.
+func TestCalendarWindowsTurnAtLocalMidnight(t *testing.T) {
+	berlin := must.Get(time.LoadLocation("Europe/Berlin"))(t)
+	day := noon.In(berlin)
+	midnight := time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, berlin)
+	at := func(d time.Duration) time.Duration { return midnight.Add(d).Sub(noon) }
+	log := entries{
+		sent(at(-3*time.Hour), "x", "/"), sent(at(-time.Second), "x", "/"), // the second is denied
+		sent(at(0), "x", "/"), sent(at(23*time.Hour), "x", "/"), // and so is the fourth
+		sent(at(24*time.Hour), "x", "/"),
+	}
+	if rep := run(t, "rules: [{key: ip, limits: 1/day;tz=Europe/Berlin}]", Options{}, log); rep.Denied != 2 || rep.Failed != 0 {
+		t.Errorf("got %+v, want 2 of 5 denied", rep)
+	}
+}
+
+// wholeSeconds returns entries whose times are whole seconds.
+func wholeSeconds(log entries) entries {
+	for i := range log {
+		log[i].Seconds = true
+	}
+	return log
+}
+
+func TestRangeOfDenials(t *testing.T) {
+	var log, long entries
+	for i := range 10 {
+		log = append(log, sent(time.Duration(i/5)*time.Second, "x", "/"))
+	}
+	for range 4 { // all start at once and take a second
+		e := sent(0, "x", "/")
+		e.Started, e.Duration = true, time.Second
+		long = append(long, e)
+	}
+	all := func(string) bool { return true }
+	tests := []struct {
+		why, rules    string
+		log           entries
+		o             Options
+		denied, least int
+	}{
+		{"a fast limit", "{key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"the denials of a slow limit stand", "{key: ip, limits: 1/h}", log, Options{}, 9, 9},
+		{"a slow dry run denies nothing", "{key: ip, limits: 1/h, dry_run: true}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"a fast limit is not charged for requests that a slow limit denies", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"requests that are spread are held for the same time", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
+	}
+	for _, tt := range tests {
+		rep := run(t, "rules: ["+tt.rules+"]", tt.o, wholeSeconds(append(entries(nil), tt.log...)))
+		if rep.Denied != tt.denied || rep.AtLeast == nil || *rep.AtLeast != tt.least || rep.Failed > 0 {
+			t.Errorf("%s: got %d denied, at least %v; want %d, %d", tt.why, rep.Denied, *rep.AtLeast, tt.denied, tt.least)
+		}
+	}
+}
+
+func TestStatusSettlesFailures(t *testing.T) {
+	var log entries
+	for i := range 20 {
+		e := sent(time.Duration(i), "x", "/login")
+		if e.Status = 200; i >= 10 {
+			e.Status = 401
+		}
+		log = append(log, e)
+	}
+	src := "rules: [{name: login, key: ip, limits: 5/h, cost_after: failures}]"
+	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Denied != 5 || rep.Failed != 0 {
+		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 denials", rep)
+	}
+	none := func(string) bool { return false }
+	if rep := run(t, src, Options{Knows: none}, slices.Clone(log)); rep.LeftOut["login"] != Statuses {
+		t.Errorf("without statuses: got %+v", rep)
+	}
+	if rep := run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log); rep.Denied != 0 || rep.Skipped != 10 || rep.Requests != 10 {
+		t.Errorf("without those answered 401: got %+v", rep)
+	}
+}
+
+// A request is decided when it starts and held until it ends. After that, it counts if it failed.
+func TestRequestsInFlightAreHeld(t *testing.T) {
+	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
+		e := sent(start, "x", path)
+		e.Started, e.Duration, e.Status = true, took, status
+		return e
+	}
+	tests := []struct {
+		why    string
+		log    entries // by end
+		denied int     // of /b
+	}{
+		{"a request in flight is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
+		{"a success is free once it has ended", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
+		{"a long request is held until its end", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
+		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
+		{"a request without a response is not free", entries{request("/a", 0, 10*time.Second, 0), request("/b", 10*time.Second, time.Second, 200)}, 1},
+	}
+	for _, tt := range tests {
+		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)
+		if rep.Denied != tt.denied || tt.denied > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
+			t.Errorf("%s: denied %v, want %d of /b; %s", tt.why, rep.Routes, tt.denied, rep.Error)
+		}
+	}
+}
+
+func TestLimitsOfRequestsInFlight(t *testing.T) {
+	const src = "rules: [{key: ip, limits: 1 at once}]"
+	e := sent(5*time.Second, "x", "/")
+	e.Duration = 5 * time.Second
+	log := entries{e, e, sent(7*time.Second, "x", "/")}
+	log[2].Duration = time.Second
+	all := func(string) bool { return true }
+	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Denied != 1 || rep.Failed != 0 {
+		t.Errorf("got %+v, want one of the two overlapping requests denied", rep)
+	}
+	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
+		t.Errorf("without durations: got %+v", rep)
+	}
+}
+
+func TestClientsByTheirShareOfDeniedRequests(t *testing.T) {
+	tally := tally{clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
+	for hash, c := range []clientTally{{1000, 1}, {100, 1}, {1000, 11}, {20, 1}, {4, 1}, {400, 101}, {2, 1}, {4, 3}, {100, 76}, {7, 7}, {5, 0}} {
+		tally.clients[uint64(hash)] = c
+		if c.denied > 0 {
+			tally.names[uint64(hash)] = "key"
+		}
+	}
+	if got, want := tally.hitShares(), []int{2, 2, 0, 1, 2, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v for the bounds %v", got, want, Shares)
 	}
 }

@@ -3,8 +3,10 @@ package replay
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 )
@@ -68,5 +70,82 @@ func TestFailedRequestsAreNotCounted(t *testing.T) {
 	e := sent(0, "x", "/")
 	if p.decide(&e, e.At); p.errs != 1 || len(p.asks) != 0 || p.rules[0].asked != 0 {
 		t.Errorf("got %d errors, asks %v, %d counted", p.errs, p.asks, p.rules[0].asked)
+	}
+}
+
+func TestLogsAreMergedByTime(t *testing.T) {
+	const one = "rules: [{key: const(x), limits: 1/1h}]"
+	rep := run(t, "rules: [{key: 'join(ip, const(x))', limits: 0/s}]", Options{},
+		entries{sent(3, "c", "/"), sent(5, "e", "/")}, entries{sent(1, "a", "/"), sent(4, "d", "/")}, nil, entries{sent(2, "b", "/")})
+	if rep.Requests != 5 || rep.Timeline.From != noon {
+		t.Errorf("got %+v", rep)
+	}
+	for first, logs := range map[string][]entries{
+		"the earliest": {{sent(2, "x", "/late")}, {sent(1, "x", "/early")}},
+		"of one instant, in the order of the logs":  {{sent(1, "x", "/early")}, {sent(1, "x", "/late")}},
+		"of one instant, in the order of the lines": {{sent(1, "x", "/early"), sent(1, "x", "/late")}},
+	} {
+		if rep := run(t, one, Options{}, logs...); len(rep.Routes) != 1 || rep.Routes[0].Route != "GET /late" {
+			t.Errorf("%s: denied %v, want GET /late", first, rep.Routes)
+		}
+	}
+}
+
+func TestRequestsAreDecidedAtTheirStartOrEnd(t *testing.T) {
+	long := sent(30*time.Second, "x", "/long")
+	long.Duration = 29 * time.Second
+	started := sent(2*time.Second, "x", "/started")
+	started.Duration, started.Started = 40*time.Second, true
+	log := entries{sent(20*time.Second, "x", "/short"), long, started}
+	for at, want := range map[bool][]string{false: {"GET /long 1", "GET /started 1"}, true: {"GET /short 1", "GET /started 1"}} {
+		rep := run(t, "rules: [{key: const(x), limits: 1/h}]", Options{AtStart: at}, slices.Clone(log))
+		var got []string
+		for _, r := range rep.Routes {
+			got = append(got, fmt.Sprint(r.Route, " ", r.Denied))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("at start %v: denied %q, want %q", at, got, want)
+		}
+	}
+}
+
+func TestTimelineDoublesItsColumns(t *testing.T) {
+	var line Timeline
+	for i := range 500 {
+		at := noon.Add(time.Duration(i) * time.Second)
+		line.add(at, at, i%5 == 0, i%2 == 0)
+	}
+	line.add(noon.Add(500*time.Second), noon, false, false) // late
+	if line.Width != 8*time.Second || len(line.Asked) != 63 || !line.From.Equal(noon) {
+		t.Fatalf("got %d columns of %v", len(line.Asked), line.Width)
+	}
+	asked, denied, would := 0, 0, 0
+	for i := range line.Asked {
+		asked, denied, would = asked+line.Asked[i], denied+line.Denied[i], would+line.Would[i]
+		if i < 62 && line.Asked[i] != 8 {
+			t.Errorf("column %d has %d requests, want 8", i, line.Asked[i])
+		}
+	}
+	if asked != 501 || denied != 100 || would != 200 {
+		t.Errorf("got %d requests, %d denied, %d denied by dry runs only; want 501, 100, 200", asked, denied, would)
+	}
+}
+
+// TestReplayReportsWaits checks who would wait, and for how long, also in a dry run. A request that another rule denies
+// does not wait.
+func TestReplayReportsWaits(t *testing.T) {
+	rep := run(t, `rules:
+  - {name: webhooks, key: ip, limits: 1/s, max_wait: 2s}
+  - {name: trial, key: const(x), limits: 1/s, max_wait: 1s, dry_run: true}
+  - {name: all, key: ip, limits: 4/h}
+`, Options{}, entries{
+		sent(0, "1.1.1.1", "/"), sent(0, "1.1.1.1", "/"), sent(0, "1.1.1.1", "/"), sent(0, "1.1.1.1", "/"), sent(0, "2.2.2.2", "/"), sent(0, "2.2.2.2", "/"),
+	})
+	w, dry := rep.Rules[0].Waits, rep.Rules[1].Waits
+	if got := fmt.Sprintf("%+v", *w); got != "{Waited:3 Mean:1.333333333s Longest:2s Clients:[{Key:ip:1.1.1.1 Waited:2 Longest:2s} {Key:ip:2.2.2.2 Waited:1 Longest:1s}]}" {
+		t.Errorf("got %s", got)
+	}
+	if dry.Waited != 1 || dry.Longest != time.Second || rep.Denied != 1 || rep.Rules[2].Waits != nil {
+		t.Errorf("dry run %+v, %d denied", dry, rep.Denied)
 	}
 }

@@ -1,18 +1,22 @@
 package suggest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog/logtest"
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
+	"pgregory.net/rapid"
 )
 
 type entries = logtest.Entries
@@ -183,4 +187,163 @@ func TestReplayHitsTheSameClients(t *testing.T) {
 			t.Fatalf("%s: a replay hits %d clients, the table says %d; %v", src, again.Rules[0].KeysHit, r.HitBy(burst), err)
 		}
 	})
+}
+
+func peaksOf(bursts ...int) *peaks {
+	p := newPeaks(1)[0]
+	for _, b := range bursts {
+		p.add(b)
+	}
+	return p
+}
+
+func TestSmallestBurstThatHitsAtMost(t *testing.T) {
+	p := peaksOf(1, 1, 1, 5, 5, 10)
+	for n, want := range []int{10, 5, 5, 1, 1, 1, 1} {
+		if got := p.least(n); got != want || p.above(got) > n {
+			t.Errorf("%d clients may be hit: got a burst of %d, which hits %d; want %d", n, got, p.above(got), want)
+		}
+	}
+}
+
+// In each half, a client starts with empty buckets. A request at the boundary belongs to the second half.
+func TestHalvesStartWithEmptyBuckets(t *testing.T) {
+	l := learner{index: make(map[string]int)}
+	for _, at := range []int64{0, 0, 0, 10, 10} {
+		l.key = "a"
+		l.record(at)
+	}
+	l.key = "b"
+	l.record(10)
+	whole, first, second := l.drain(10)
+	for i, want := range []struct {
+		p    *peaks
+		want string
+	}{{whole[0], "map[1:1 5:1]"}, {first[0], "map[3:1]"}, {second[0], "map[1:1 2:1]"}} {
+		if got := fmt.Sprint(want.p.counts); got != want.want {
+			t.Errorf("part %d: clients by burst are %s, want %s", i, got, want.want)
+		}
+	}
+}
+
+func TestCheckLearnsFromTheFirstHalf(t *testing.T) {
+	r := Rate{limit: core.PerSecond(1)}
+	c := (&Report{Keep: 100}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 7, 8))
+	if c.Burst != 7 || c.Limit != "1/s;burst=7" || c.Learned != 2 || c.Clients != 4 || c.Hit != 1 || c.Percent != 25 || c.Promised != 0 || c.Holds() {
+		t.Errorf("got %+v", c)
+	}
+	if c := (&Report{Keep: 85}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8)); c.Hit != 1 || !c.Holds() {
+		t.Errorf("20%% are hit, 15%% promised: got %+v", c)
+	}
+}
+
+// The first half has fewer clients, and more of them with large bursts.
+func TestSuggestedBurstFitsTheFirstHalf(t *testing.T) {
+	var log entries
+	for i := range 400 {
+		client, sends := fmt.Sprint(i), 1
+		if i < 100 {
+			sends = 1 + i%4
+		}
+		for range sends {
+			log = append(log, sent(time.Duration(i)*time.Second, client, "/"))
+		}
+	}
+	rep := run(t, perIP, 70, log)
+	if c, first := rep.Chosen, rep.Checked; first.Burst <= rep.at(t, c.Rate).Burst || c.Burst != first.Burst {
+		t.Errorf("got %+v; the first half alone needs %+v, and all of it %d", c, first, rep.at(t, c.Rate).Burst)
+	}
+}
+
+func TestFractionsOfSecondsEndTheRange(t *testing.T) {
+	log := entries{sent(0, "a", "/"), sent(time.Second, "a", "/")}
+	log[1].Seconds = true
+	if rep := run(t, perIP, 100, log); rep.Chosen.EvenBurst != 0 {
+		t.Errorf("got %+v", rep.Chosen)
+	}
+}
+
+// heavyTail returns a log of two days: sessions of clients, whose lengths and paces have heavy tails. Some clients return.
+func heavyTail(seed uint64, clients int) (log entries) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	pareto := func(least, shape float64) float64 { return least / math.Pow(1-random.Float64(), 1/shape) }
+	for c := range clients {
+		pace := pareto(0.05, 1.1) // seconds between requests
+		for range 1 + random.IntN(2) {
+			at := random.Float64() * 48 * 3600
+			for range int(min(pareto(1, 1.2), 3000)) {
+				log = append(log, sent(time.Duration(at*1e9).Truncate(time.Millisecond), fmt.Sprintf("c%d", c), "/"))
+				at += random.ExpFloat64() * pace
+			}
+		}
+	}
+	slices.SortFunc(log, func(a, b accesslog.Entry) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	return log
+}
+
+func TestSuggestionHoldsForTheSecondHalf(t *testing.T) {
+	testpass.Thorough(t)
+	for seed := range uint64(4) {
+		log := heavyTail(seed, 8_000)
+		for _, keep := range []float64{90, 99, 99.9} {
+			rep := run(t, perIP, keep, slices.Clone(log))
+			c := rep.Checked
+			t.Logf("seed %d, keep %v%%: %s hits %d of %d clients; learned from %d: %s hits %d of %d, %.3f%%", seed, keep, rep.Chosen.Limit, rep.Chosen.Hit, rep.Clients, c.Learned, c.Limit, c.Hit, c.Clients, c.Percent)
+			if !c.Holds() || c.Percent > 1.5*c.Promised {
+				t.Errorf("seed %d: the second half hits %.3f%%, more than 1.5 times the promised %.3f%%", seed, c.Percent, c.Promised)
+			}
+			if share := 100 * float64(rep.Chosen.Hit) / float64(rep.Clients); share > 100-keep || rep.Chosen.Hit > rep.MayHit {
+				t.Errorf("seed %d: the log itself hits %.3f%%", seed, share)
+			}
+			if c.Clients < 3000 || rep.Chosen.Burst > 10_000 {
+				t.Errorf("seed %d: got %+v, %+v; want a test that says something", seed, c, rep.Chosen)
+			}
+		}
+	}
+}
+
+func TestToleranceLimits(t *testing.T) {
+	tests := []struct {
+		n            int
+		keep         float64
+		hits, needed int
+	}{
+		{1, 99.9, 0, 2995}, {2994, 99.9, 0, 2995}, {2995, 99.9, 0, 0}, // Wilks: ln 0.05 / ln 0.999
+		{58, 95, 0, 59}, {59, 95, 0, 0}, {92, 95, 0, 0}, {93, 95, 1, 0}, {181, 95, 4, 0}, // tables of 95/95 tolerance limits
+		{1_000_000, 99.9, 947, 0}, {10, 100, 0, 0},
+	}
+	for _, tt := range tests {
+		if hits, needed := mayHit(tt.n, tt.keep); hits != tt.hits || needed != tt.needed {
+			t.Errorf("%d clients, %v%%: got %d, %d; want %d, %d", tt.n, tt.keep, hits, needed, tt.hits, tt.needed)
+		}
+	}
+	for _, n := range []int{100_000, 10_000_000} { // near the normal distribution
+		mean := float64(n) * 0.01
+		want := mean - 1.645*math.Sqrt(mean*0.99)
+		if hits, _ := mayHit(n, 99); math.Abs(float64(hits)-want) > 2+want/1e4 {
+			t.Errorf("%d clients: got %d, want about %.0f", n, hits, want)
+		}
+	}
+}
+
+func TestRoundedNumbers(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 10, 11: 12, 19: 20, 21: 25, 49: 50, 51: 60, 99: 100, 101: 120, 421: 450, 951: 1000, 12_345: 14_000} {
+		if got := roundUp(n); got != want {
+			t.Errorf("%d: got %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestHistogramFindsTheMiddle(t *testing.T) {
+	for _, step := range []int64{1, 1000, 77_777, 3_600_000_000} {
+		d := histogram{from: 5}
+		const n = 10_000
+		for i := range int64(n) {
+			d.add(5 + i*step)
+		}
+		got, want := d.half(n), 5+n/2*step
+		if off := max(got-want, want-got); off > d.width {
+			t.Errorf("a step of %d: got %d, want about %d", step, got, want)
+		}
+	}
 }
