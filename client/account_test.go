@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,49 +64,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestResources checks that each resource has its own budget, and that a request waits for the budget last seen for its method and
-// first path segment.
-func TestResources(t *testing.T) {
-	limits := map[string]string{"GET repos": "core", "GET users": "core", "GET search": "search", "POST repos": "free", "GET meta": "free"}
-	for _, row := range []struct {
-		name  string
-		first []string // requests that already have a response
-		then  string
-		waits bool
-	}{
-		{"the same", []string{"GET /repos/a"}, "GET /repos/b/c", true},
-		{"another resource that was seen", []string{"GET /search/code", "GET /repos/a"}, "GET /search/issues", true},
-		{"another method that was seen", []string{"POST /repos", "GET /repos/a"}, "POST /repos/x", false},
-		{"another segment that was seen", []string{"GET /meta", "GET /repos/a"}, "GET /meta", false},
-		{"an unseen segment is tried", []string{"GET /repos/a"}, "GET /search/code", false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := byPath(limits).over(&client.Transport{})
-				for _, line := range append(row.first, row.then) {
-					start := time.Now()
-					send(t, c, line)
-					if waits := time.Since(start) > 0; line == row.then && waits != row.waits {
-						t.Errorf("%s took %v", line, time.Since(start))
-					}
-				}
-			})
-		})
-	}
-}
-
-// byPath is a server with a resource for each method and first segment. Each has one request in 20s, "free" has many.
-func byPath(limits map[string]string) *server {
-	return serve(func(w http.ResponseWriter, r *http.Request) {
-		segment := strings.Split(r.URL.Path, "/")[1]
-		resource, left := limits[r.Method+" "+segment], "0"
-		if resource == "free" {
-			left = "50"
-		}
-		write(w, 200, gitHub("60", left, "20", resource)...)
-	})
-}
-
 // send sends a request given as "GET /path".
 func send(t *testing.T, c *http.Client, line string) {
 	t.Helper()
@@ -140,31 +96,6 @@ func TestOneLimitForManyPaths(t *testing.T) {
 		if limited[true] > 1 || limited[false] != 50 {
 			t.Errorf("%d denied, %d served, want 50 served and one denied, which reveals the limit", limited[true], limited[false])
 		}
-	})
-}
-
-// TestOneRouteIsTriedAtATime checks that the client tries only one of many unseen routes while another resource is used up.
-func TestOneRouteIsTriedAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Second)
-			left := "0"
-			if r.URL.Path != "/a" && time.Since(start2000) >= 30*time.Second {
-				left = "90"
-			}
-			write(w, 200, gitHub("100", left, epoch(start2000.Add(30*time.Second)), "all")...)
-		})
-		c := s.over(&client.Transport{})
-		get(t, c, "/a")
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() { get(t, c, fmt.Sprint("/new", i)) })
-		}
-		time.Sleep(500 * time.Millisecond)
-		if n := len(s.requests(start2000)); n != 2 {
-			t.Errorf("%d requests of new routes at once, want 1", n-1)
-		}
-		all.Wait()
 	})
 }
 

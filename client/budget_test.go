@@ -158,22 +158,6 @@ func TestUnansweredTrialDelaysNoLaterTrial(t *testing.T) {
 	}
 }
 
-// TestConcurrentDenialsCountOnce checks that denials of requests that were sent together count as one: they do not lengthen the
-// pause.
-func TestConcurrentDenialsCountOnce(t *testing.T) {
-	b := &budget{}
-	for i := range 50 {
-		b.denied(&call{sent: uint64(i + 1)}, at(0), 0, 429, uint64(i+100))
-	}
-	if !b.promise.Equal(at(1)) {
-		t.Errorf("closed until %v, want 1s", b.promise.Unix())
-	}
-	b.open(&call{sent: 60})
-	if b.denials != 1 || !b.trying {
-		t.Error("the response to an earlier request opens the budget")
-	}
-}
-
 // TestRetryAfterWithSeveralLimits checks which instant counts if a denial reports several limits as used up: Retry-After is for
 // the one that takes longest, and no limit takes longer.
 func TestRetryAfterWithSeveralLimits(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,19 +14,6 @@ import (
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/internal/must"
 )
-
-// TestDeadlineAfterADenial checks that a denial is returned at once if the request's deadline is before the announced instant.
-func TestDeadlineAfterADenial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "30") })
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		resp, err := (&client.Transport{Base: s}).RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if err != nil || resp.StatusCode != 429 || time.Since(start2000) > 0 {
-			t.Errorf("%+v, %v after %v, want the denial at once", resp, err, time.Since(start2000))
-		}
-	})
-}
 
 // TestMaxWaitBeforeTheDeadline checks that MaxWait ends a wait for the response to another request if the deadline is later.
 func TestMaxWaitBeforeTheDeadline(t *testing.T) {
@@ -216,32 +202,6 @@ func denyAndExtend(t *testing.T, text string) {
 		t.Errorf("status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))
 	}
 	all.Wait()
-}
-
-// TestMaxWaitInTheQueue checks that a call in the queue ends after MaxWait.
-func TestMaxWaitInTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := usedUp(4 * time.Second)
-		c := s.over(&client.Transport{MaxWait: 10 * time.Second})
-		get(t, c, "/")
-		var all sync.WaitGroup
-		var served, failed atomic.Int32
-		for range 10 {
-			all.Go(func() {
-				if resp, err := c.Get("http://api.example/"); err == nil {
-					served.Add(1)
-					resp.Body.Close()
-				} else {
-					failed.Add(1)
-					limitedBy(t, err)
-				}
-			})
-		}
-		all.Wait()
-		if took := time.Since(start2000); served.Load() != 2 || failed.Load() != 8 || took > 10*time.Second {
-			t.Errorf("%d served, %d failed after %v, want the two of 10s, one in 4s", served.Load(), failed.Load(), took)
-		}
-	})
 }
 
 // TestCloseIdleConnections checks that the method of Base is called, if it has one.

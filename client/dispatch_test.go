@@ -123,52 +123,6 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 	})
 }
 
-// TestFirstRequestsThatAreOverdue checks that all requests are sent, not one at a time, if nothing is known and the
-// first request is overdue.
-func TestFirstRequestsThatAreOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(time.Minute)
-			write(w, 200)
-		})
-		c := s.over(&client.Transport{})
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() { get(t, c, "/") })
-		}
-		all.Wait()
-		const later = 10 * time.Second
-		if sent := s.requests(start2000); !slices.Equal(sent, []time.Duration{0, later, later, later}) {
-			t.Errorf("sent at %v, want one and the others after %v", sent, later)
-		}
-	})
-}
-
-// TestTrialDoesNotWaitForEarlierRequests checks that a limit is tried at its instant, although an earlier request still has no
-// response.
-func TestTrialDoesNotWaitForEarlierRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		left := "50"
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.RawQuery == "hang" {
-				<-r.Context().Done()
-			}
-			write(w, 200, gitHub("60", left, "5", "core")...)
-		})
-		c := s.over(&client.Transport{})
-		ctx, cancel := context.WithCancel(t.Context())
-		get(t, c, "/")
-		hang(ctx, t, c, "/")
-		left = "0"
-		get(t, c, "/")
-		if get(t, c, "/"); time.Since(start2000) > 6*time.Second {
-			t.Errorf("sent after %v, want 5s and the jitter", time.Since(start2000))
-		}
-		cancel()
-		synctest.Wait()
-	})
-}
-
 // TestFirstComeFirstServed checks that calls, including denied ones, are sent in the order of their arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,42 +79,6 @@ func TestBeforeFails(t *testing.T) {
 	}
 }
 
-// TestBeforeFailsAfterADenial checks that RoundTrip returns the denial intact if Before returns a LimitedError, and any
-// other error as it is.
-func TestBeforeFailsAfterADenial(t *testing.T) {
-	closed := errors.New("shop closed")
-	for _, failure := range []error{&client.LimitedError{Until: start2000}, closed} {
-		synctest.Test(t, func(t *testing.T) {
-			s := serve(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", "5")
-				w.WriteHeader(429)
-				_, _ = io.WriteString(w, "slow down")
-			})
-			n := 0
-			tr := &client.Transport{Base: s, Before: func(*http.Request) error {
-				if n++; n > 1 {
-					return failure
-				}
-				return nil
-			}}
-			resp, err := tr.RoundTrip(request(t, "http://api.example/"))
-			if failure == closed {
-				if !errors.Is(err, closed) || resp != nil {
-					t.Errorf("%v, %v; want the error of Before", resp, err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if body, err := io.ReadAll(resp.Body); resp.StatusCode != 429 || string(body) != "slow down" || err != nil {
-				t.Errorf("status %d, body %q, %v; want the denial", resp.StatusCode, body, err)
-			}
-		})
-	}
-}
-
 // TestBeforeFreesTheConnectionOfADenial checks that a denial is read to its end before Before sleeps, also if OnDenied
 // has taken as long as the server asked for.
 func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {

@@ -146,23 +146,3 @@ func TestCachedResponsesHideNoLimit(t *testing.T) {
 		}
 	})
 }
-
-// TestCachedResponsesAreServedTogether checks that requests do not wait for each other if all responses come from a cache.
-func TestCachedResponsesAreServedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Second)
-			write(w, 200, append(gitHub("100", "0", "3600", "core"), "Age", "60")...)
-		})
-		c := s.over(&client.Transport{})
-		get(t, c, "/0")
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() { get(t, c, fmt.Sprint("/", i%5)) })
-		}
-		all.Wait()
-		if took := time.Since(start2000); took > 2*time.Second {
-			t.Errorf("%v, want 2s: one request alone, then the others together", took)
-		}
-	})
-}

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -138,22 +137,6 @@ func TestLongNamesStayApart(t *testing.T) {
 	}
 }
 
-// TestBudgetsInUseStay checks that new names are not kept while all budgets have requests in flight.
-func TestBudgetsInUseStay(t *testing.T) {
-	a := &account{}
-	for i := range maxBudgets {
-		a.find(budgetName{name: fmt.Sprint(i)}).inFlight = 1
-	}
-	if a.find(budgetName{name: "new"}) != nil {
-		t.Error("a budget in use was forgotten")
-	}
-	a.budgets[3].inFlight, a.budgets[4].inFlight = 0, 0
-	a.budgets[3].heard = time.Unix(1, 0)
-	if b := a.find(budgetName{name: "new"}); b == nil || a.budgets[4] != b {
-		t.Error("the budget without a response for the longest time was not replaced")
-	}
-}
-
 // TestLeastRecentlyUsedAccountIsForgotten checks that the client forgets the least recently used account without requests in flight
 // or, if all have some, the least recently used of all.
 func TestLeastRecentlyUsedAccountIsForgotten(t *testing.T) {
@@ -176,21 +159,6 @@ func TestLeastRecentlyUsedAccountIsForgotten(t *testing.T) {
 				t.Fatalf("%q is forgotten, want %q", got, row.want)
 			}
 		}
-	}
-}
-
-// TestForgottenBudgetReleasesItsQueue checks that calls that wait for a forgotten budget are sent when its response
-// arrives.
-func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
-	b := &budget{counted: true, inFlight: 1}
-	b.low.add(1, 0, 1)
-	a := &account{clock: 3}
-	sent := &call{route: &route{}, sent: 2, budgets: []*budget{&a.hold, b}}
-	waiting := &call{route: &route{seen: true, budgets: []*budget{b}}, ticket: 3, place: place{wake: make(chan struct{}, 1)}}
-	b.add(waiting)
-	a.settle(sent, &report{}, at(0))
-	if !waiting.admitted {
-		t.Error("the call goes on waiting")
 	}
 }
 

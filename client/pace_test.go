@@ -127,40 +127,6 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 	})
 }
 
-// TestLateTurnWithUncountedResponses checks that no call fails because its turn is too late while Remaining may already
-// include the requests in flight.
-func TestLateTurnWithUncountedResponses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var left atomic.Int64
-		left.Store(47)
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			remaining := strconv.FormatInt(left.Add(-1), 10)
-			if r.URL.Path == "/slow" {
-				time.Sleep(time.Minute)
-			}
-			write(w, 200, gitHub("100", remaining, epoch(start2000.Add(time.Hour)), "")...)
-		})
-		c := s.over(&client.Transport{MaxWait: 10 * time.Minute})
-		var all sync.WaitGroup
-		for range 10 { // its Reset has not moved, so it is a window
-			get(t, c, "/")
-		}
-		get(t, c, "/slow")
-		for range 9 {
-			all.Go(func() { get(t, c, "/slow") })
-		}
-		synctest.Wait()
-		get(t, c, "/") // 26 remain: the 74 used include the 9 in flight
-		for range 9 {
-			all.Go(func() { get(t, c, "/") })
-		}
-		all.Wait()
-		if took := time.Since(start2000); took < 5*time.Minute || took > 11*time.Minute {
-			t.Errorf("took %v, want 2m and the pace of the last fifth", took)
-		}
-	})
-}
-
 // TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that
 // after a denial the next request is sent at Retry-After, not when the next window begins.
 func TestRetryAfterInAPacedWindow(t *testing.T) {

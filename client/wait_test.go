@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"net/http"
 	"runtime"
 	"slices"
@@ -113,21 +112,6 @@ func TestDenialIsReadBeforeTheWait(t *testing.T) {
 			t.Errorf("%d requests, %d bytes were read, closed %d times: want the whole body while the request waits", n.Load(), body.read, body.closes)
 		}
 		all.Wait()
-	})
-}
-
-// TestPastDeadline checks that a request whose deadline has passed fails with a LimitedError at once, without a call of
-// OnWait.
-func TestPastDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }}
-		get(t, usedUp(20*time.Second).over(tr), "/")
-		ctx, cancel := context.WithTimeout(t.Context(), 0)
-		defer cancel()
-		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if limitedBy(t, err); time.Since(start2000) > 0 {
-			t.Errorf("%v after %v, want it at once", err, time.Since(start2000))
-		}
 	})
 }
 

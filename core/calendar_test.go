@@ -47,13 +47,6 @@ func TestCalendarMistakes(t *testing.T) {
 	}
 }
 
-func TestCalendarReportsAllItsMistakes(t *testing.T) {
-	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.SlidingLog, Burst: 2, Calendar: core.Calendar{Unit: core.CalendarMonth, Zone: "Local", From: 40}}.Validate()
-	for _, want := range []string{"rate must", "from must", "time zone", "algorithm of", "period must", "no burst"} {
-		wantError(t, err, core.ErrInvalid, want)
-	}
-}
-
 func TestEqualCalendarLimitsHaveOneForm(t *testing.T) {
 	month := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarMonth}}
 	week := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarWeek}}

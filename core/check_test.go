@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
@@ -41,31 +39,6 @@ func allow10(edits ...func(*core.Rule)) core.Rule {
 		edit(&r)
 	}
 	return r
-}
-
-func TestCheckWithoutClaims(t *testing.T) {
-	no := func(*http.Request) bool { return false }
-	yes := func(*http.Request) bool { return true }
-	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
-	tests := []struct {
-		why  string
-		rule core.Rule
-		opts []core.Option
-	}{
-		{"no rule matches, so nobody asks for a key", allow10(func(r *core.Rule) { r.Match, r.Key = no, noKey }), nil},
-		{"a cost of 0 needs no key either", allow10(func(r *core.Rule) { r.Cost, r.Key = cost(0), noKey }), nil},
-		{"a request to skip asks no rule", allow10(func(r *core.Rule) { r.Key = noKey }), []core.Option{core.WithSkip(yes)}},
-	}
-	for _, tt := range tests {
-		l := core.Must(core.New([]core.Rule{tt.rule}, tt.opts...))
-		d, err := l.Check(get("/"))
-		if err != nil || !d.Allowed || len(d.Results) != 0 || !d.At.IsZero() {
-			t.Errorf("%s: got %+v, %v; want allowed without results", tt.why, d, err)
-		}
-		if got := remaining(t, l, "r"); got != 10 {
-			t.Errorf("%s: got %d left, want all 10", tt.why, got)
-		}
-	}
 }
 
 func TestCheckFaultsOfTheRequest(t *testing.T) {
@@ -287,47 +260,6 @@ func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 		if got, err := s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil); err != nil || got[0].Remaining != left {
 			t.Errorf("rule %s: got %+v, %v; want %d remaining", rule, got, err, left)
 		}
-	}
-}
-
-// A claim may name a rule that the limiter does not have. It is charged to a rule of that name.
-func TestClaimsOfUnknownRulesAreChargedToTheirRules(t *testing.T) {
-	s := new(core.MemoryStore)
-	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
-	for _, rule := range []string{"a", "b"} {
-		claim := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}}
-		d, err := l.Take(t.Context(), claim)
-		if err != nil || d.Results[0].Remaining != 1 {
-			t.Errorf("rule %s: got %+v, %v; want 1 remaining", rule, d, err)
-		}
-		if got, err := s.Take(t.Context(), []core.Claim{claim}, nil); err != nil || got[0].Remaining != 0 {
-			t.Errorf("rule %s without a limiter: got %+v, %v; want 0 remaining", rule, got, err)
-		}
-	}
-}
-
-// An observer may keep a claim, and a program may take it again: that is a new decision.
-func TestObservedClaimCanBeTakenAgain(t *testing.T) { synctest.Test(t, testObservedClaim) }
-
-func testObservedClaim(t *testing.T) {
-	var seen core.Claim
-	s := &faulty{fault: func(context.Context) error { return errUnreachable }}
-	open := perHour("r", 2)
-	open.OnFailure = core.FailOpen
-	l := withStore(s, []core.Rule{open}, core.WithLogger(slog.New(slog.DiscardHandler)),
-		core.WithObserver(func(_ context.Context, o *core.Observation) { seen = o.Claims[0] }))
-	openBreaker(t, l)
-	if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}); err != nil || len(d.Results) != 0 {
-		t.Fatalf("got %+v, %v; want a request that failed open", d, err)
-	}
-	s.fault = nil
-	time.Sleep(time.Second) // the breaker allows a probe
-	for range 2 {
-		d, err := l.Take(t.Context(), seen)
-		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 1 {
-			t.Fatalf("got %+v, %v; want 1 remaining", d, err)
-		}
-		must.Do(t, l.Refund(t.Context(), d))
 	}
 }
 

@@ -70,36 +70,6 @@ func TestWithoutDecision(t *testing.T) {
 	}
 }
 
-func TestFromContext(t *testing.T) {
-	if _, ok := core.FromContext(t.Context()); ok {
-		t.Error("a plain context carries a decision")
-	}
-	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
-	d, _ := l.Check(get("/"))
-	ctx := core.NewContext(t.Context(), d)
-	got, ok := core.FromContext(context.WithValue(ctx, word{}, 1))
-	if !ok || !got.Allowed || got.At != d.At || len(got.Results) != 1 {
-		t.Errorf("got %+v, %v; want the decision, also below further contexts", got, ok)
-	}
-	if same, _ := core.FromContext(core.NewContext(ctx, d)); len(same.Results) != 1 {
-		t.Errorf("got %+v; want a limiter's decision once", same)
-	}
-	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
-	r, _, err := guard(core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})), get("/"))
-	if _, ok := core.FromContext(r.Context()); ok || !errors.Is(err, core.ErrNoKey) {
-		t.Errorf("a failed Guard leaves a decision behind, %v", err)
-	}
-}
-
-func TestContextKeepsWhatItWraps(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), word{}, "hello"))
-	ctx = core.NewContext(ctx, core.Decision{Allowed: true})
-	cancel()
-	if ctx.Value(word{}) != "hello" || ctx.Err() == nil {
-		t.Errorf("got value %v and error %v, want the value and error of the context below", ctx.Value(word{}), ctx.Err())
-	}
-}
-
 // guardTwice has two limiters guard a request, the second one second later.
 func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second core.Decision) {
 	t.Helper()
@@ -172,32 +142,6 @@ func TestJoinKeepsTheFirstFailure(t *testing.T) {
 	}
 }
 
-func TestRefundOfJoinedDecision(t *testing.T) {
-	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
-	r, _, _ := guard(outer, get("/"))
-	r, _, _ = guard(inner, r)
-	joined, _ := core.FromContext(r.Context())
-	steps := []struct {
-		refund *core.Limiter
-		a, b   int
-		why    string
-	}{
-		{nil, 4, 4, "both were charged"},
-		{inner, 4, 5, "the inner limiter gives back only its own"},
-		{inner, 4, 5, "and only once"},
-		{outer, 5, 5, "the outer one its own"},
-		{outer, 5, 5, "once as well"},
-	}
-	for _, step := range steps {
-		if step.refund != nil {
-			must.Do(t, step.refund.Refund(t.Context(), joined))
-		}
-		if a, b := remaining(t, outer, "a"), remaining(t, inner, "b"); a != step.a || b != step.b {
-			t.Errorf("%s: got %d and %d left, want %d and %d", step.why, a, b, step.a, step.b)
-		}
-	}
-}
-
 // TestRefundGoesToEveryLimiterThatDecided joins three decisions, two of which were joined before.
 func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 	var limiters []*core.Limiter
@@ -217,22 +161,6 @@ func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 		if got := remaining(t, l, "r"); got != 5 {
 			t.Errorf("limiter %d: got %d left, want 5", i+1, got)
 		}
-	}
-}
-
-// TestJoinedDecisionIsOfBothLimiters moves the joined decision of two limiters to contexts that carry the decision of neither,
-// or of one.
-func TestJoinedDecisionIsOfBothLimiters(t *testing.T) {
-	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
-	first, _, _ := guard(outer, get("/"))
-	both, _, _ := guard(inner, first)
-	joined, _ := core.FromContext(both.Context())
-	other := get("/").WithContext(core.NewContext(t.Context(), joined))
-	if d, err := outer.Check(other); err != nil || len(d.Results) != 1 || d.Results[0].Rule != "a" || d.Results[0].Remaining != 4 {
-		t.Errorf("got %+v, %v; want the first decision of the outer limiter alone", d, err)
-	}
-	if d, _ := core.FromContext(core.NewContext(first.Context(), joined)); !slices.Equal(d.Results, joined.Results) {
-		t.Errorf("got %+v; want the carried decision and the added one", d)
 	}
 }
 
@@ -375,26 +303,6 @@ func TestNewRouteIsDecided(t *testing.T) {
 	}
 }
 
-// TestPartsOfABatchAreLogins serves several requests with the context of one batch request.
-func TestPartsOfABatchAreLogins(t *testing.T) {
-	l := apiAndLogin()
-	batch, _, _ := guard(l, get("/batch"))
-	ran := 0
-	for range 50 {
-		if _, d, err := guard(l, at(batch, "/login")); err != nil {
-			t.Fatal(err)
-		} else if d.Allowed {
-			ran++
-		}
-	}
-	if api := remaining(t, l, "api"); ran != 5 || api != 99 {
-		t.Errorf("%d logins ran and %d are left of api, want 5 and 99", ran, api)
-	}
-	if d, _ := core.FromContext(batch.Context()); !d.Allowed || len(d.Results) != 1 {
-		t.Errorf("the parts changed the decision of the batch to %+v", d)
-	}
-}
-
 // TestCheckInAHandlerDecidesTheNewRoute calls Check and Peek in a handler, which is routed again by hand.
 func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
 	l := apiAndLogin()
@@ -508,55 +416,4 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 			t.Errorf("settled %v, %d and %d left; want each once, 93 and 2 left", finals, remaining(t, l, "api"), remaining(t, l, "login"))
 		}
 	})
-}
-
-// TestRetryAfterOfANewRoute has the new route of a request deny it. The old route stays charged, and its limit is used up for
-// longer.
-func TestRetryAfterOfANewRoute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		login := core.Rule{Name: "login", Key: keyK, Limits: []core.Limit{core.PerSecond(1)}, Routes: []string{"/login"}}
-		l := core.Must(core.New([]core.Rule{{Name: "api", Key: keyK, Limits: []core.Limit{core.PerMinute(2)}}, login}))
-		var d core.Decision
-		for range 2 {
-			r, _, _ := guard(l, get("/start"))
-			_, d, _ = guard(l, at(r, "/login"))
-		}
-		if wait := d.RetryAfter(); d.Allowed || wait != 30*time.Second {
-			t.Errorf("got %v in %+v, want 30s", wait, d)
-		}
-		for i := range 2 {
-			if n := d.OuterRulesOfSameName(i); n != 0 {
-				t.Errorf("result %d: %d limiters further out, want none", i, n)
-			}
-		}
-	})
-}
-
-// TestLimiterBetweenTwoMounts mounts another limiter, with a rule of the same name, between two mounts of one.
-func TestLimiterBetweenTwoMounts(t *testing.T) {
-	l, other := apiAndLogin(), core.Must(core.New([]core.Rule{perHour("login", 50), perHour("api", 50)}))
-	r, _, _ := guard(l, get("/start"))
-	r, _, _ = guard(other, r)
-	_, d, err := guard(l, at(r, "/login"))
-	var names []string
-	var same []int
-	for i, result := range d.Results {
-		names, same = append(names, result.Rule), append(same, d.OuterRulesOfSameName(i))
-	}
-	if err != nil || !slices.Equal(names, []string{"api", "login", "api", "login"}) || !slices.Equal(same, []int{0, 1, 1, 0}) {
-		t.Errorf("got %q with %v limiters further out, %v", names, same, err)
-	}
-}
-
-// TestRouteOfTheInnerMount guards a request again in an inner mount, which knows another route.
-func TestRouteOfTheInnerMount(t *testing.T) {
-	byRoute := core.Rule{Name: "route", Limits: []core.Limit{core.PerHour(5)}, Match: func(r *http.Request) bool { return core.RoutePattern(r) == "/login" },
-		Key: func(r *http.Request) (string, error) { return "route:" + core.RoutePattern(r), nil }}
-	l := core.Must(core.New([]core.Rule{byRoute}))
-	g, _ := l.Guard(t.Context(), get("/start"), known("/start"))
-	r := at(g.Request(), "/login")
-	g, err := l.Guard(r.Context(), r, known("/login"))
-	if d := g.Decision(); err != nil || len(d.Results) != 1 {
-		t.Errorf("got %+v, %v", g.Decision(), err)
-	}
 }

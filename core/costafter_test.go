@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -101,19 +100,6 @@ func TestLimiterMountedTwiceSettlesOnce(t *testing.T) {
 	s.want(t, "login 1→0")
 }
 
-// A middleware between both mounts gives the request another context.
-func TestEndOfTheInnerMountLeavesTheDecision(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
-	serve(t, l, func(r *http.Request, _ *core.Guard) {
-		r = r.WithContext(context.WithValue(r.Context(), word{}, 1))
-		inner, err := l.Guard(r.Context(), r, nil)
-		inner.End()
-		if d, ok := core.FromContext(r.Context()); err != nil || !ok || len(d.Results) != 1 {
-			t.Errorf("%v; the request carries %+v, %v", err, d, ok)
-		}
-	})
-}
-
 func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 	for _, tt := range []struct {
 		why    string
@@ -143,41 +129,6 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 				t.Error("a peek holds something")
 			}
 		}
-	}
-}
-
-func TestDeniedRequestsHoldNothing(t *testing.T) {
-	asked := false
-	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
-	l := core.Must(core.New([]core.Rule{rule}))
-	serve(t, l, func(_ *http.Request, g *core.Guard) {
-		if g.Admitted() || g.Watches() {
-			t.Errorf("admitted: %v; watches: %v", g.Admitted(), g.Watches())
-		}
-		g.Settle(core.Outcome{Status: 429})
-	})
-	if asked {
-		t.Error("CostAfter was asked about a denied request")
-	}
-}
-
-func TestCheckLeavesSettlingToTheCaller(t *testing.T) {
-	s := new(settler)
-	rule := final("r", 5, core.Failures)
-	rule.Match = func(*http.Request) bool { return true } // a callback, so that Check works on a copy of the request
-	l := withStore(s, []core.Rule{rule})
-	d := must.Get(l.Check(get("/")))(t)
-	s.want(t)
-	must.Do(t, l.Settle(t.Context(), d, "r", 0))
-	s.want(t, "r 1→0")
-}
-
-func TestRateOfZeroDeniesAnEstimate(t *testing.T) {
-	rule := final("r", 0, costOf)
-	rule.Cost = cost(10)
-	d, err := core.Must(core.New([]core.Rule{rule})).Peek(get("/"))
-	if err != nil || d.Allowed || d.Results[0].RetryAfter != core.Never {
-		t.Errorf("got %+v, %v; want Never", d, err)
 	}
 }
 
@@ -386,5 +337,20 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 				t.Errorf("estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
 			}
 		})
+	}
+}
+
+func TestDeniedRequestsHoldNothing(t *testing.T) {
+	asked := false
+	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
+	l := core.Must(core.New([]core.Rule{rule}))
+	serve(t, l, func(_ *http.Request, g *core.Guard) {
+		if g.Admitted() || g.Watches() {
+			t.Errorf("admitted: %v; watches: %v", g.Admitted(), g.Watches())
+		}
+		g.Settle(core.Outcome{Status: 429})
+	})
+	if asked {
+		t.Error("CostAfter was asked about a denied request")
 	}
 }

@@ -356,16 +356,18 @@ func TestTakeAllocatesNothing(t *testing.T) {
 
 // TestAllocations bounds the allocations of a decision, including its request and context.
 func TestAllocations(t *testing.T) {
-	key := core.Claim{Rule: "r", Key: "k"}
-	l, r := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}})), get("/")
+	key, limits := core.Claim{Rule: "r", Key: "k"}, core.MustParseLimits("1000000/s")
+	l, r := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: limits}})), get("/")
+	two := core.Must(core.New([]core.Rule{{Name: "r", Limits: core.MustParseLimits("1000000/h, 1000000/d")}}))
 	for name, row := range map[string]struct {
 		decide func()
 		most   float64
 	}{
-		"Take":  {func() { l.Take(t.Context(), key) }, 1},
-		"Check": {func() { l.Check(r) }, 1},
-		"Peek":  {func() { l.Peek(r) }, 1},
-		"Guard": {func() { l.Guard(r.Context(), r, nil) }, 2},
+		"Take":               {func() { l.Take(t.Context(), key) }, 1},
+		"Check":              {func() { l.Check(r) }, 1},
+		"Peek":               {func() { l.Peek(r) }, 1},
+		"Guard":              {func() { l.Guard(r.Context(), r, nil) }, 2},
+		"Take of two claims": {func() { two.Take(t.Context(), key, core.Claim{Rule: "r", Key: "l"}) }, 3}, // a receipt, both claims, all results
 	} {
 		row.decide()
 		if n := testing.AllocsPerRun(1000, row.decide); n > row.most {

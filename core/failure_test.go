@@ -137,21 +137,6 @@ func TestFailClosedChargesNothing(t *testing.T) {
 	}
 }
 
-func TestClaimsOfTakeFailLikeTheirRule(t *testing.T) {
-	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("closed", core.FailClosed, 5), mode("open", core.FailOpen, 0)})
-	openBreaker(t, l)
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "closed", Key: "k"}); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("closed: got %v", err)
-	}
-	if d, err := l.Take(t.Context(), core.Claim{Rule: "open", Key: "k"}); err != nil || !d.Allowed || d.Results != nil {
-		t.Errorf("open: got %+v, %v", d, err)
-	}
-	d, err := l.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(3)}})
-	if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 2 || d.Degraded == nil {
-		t.Errorf("a name without a rule is enforced from memory: got %+v, %v", d, err)
-	}
-}
-
 func TestDeadline(t *testing.T) {
 	tests := []struct {
 		why   string
@@ -309,21 +294,6 @@ func TestPeekWhileDown(t *testing.T) {
 	}
 	if len(seen.seen) != 1 {
 		t.Errorf("observers were called %d times, want once", len(seen.seen))
-	}
-}
-
-func TestOpenDecisionIsCarried(t *testing.T) {
-	s := &faulty{fault: unreachable}
-	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
-	openBreaker(t, l)
-	r, d, err := guard(l, get("/"))
-	if err != nil || !d.Allowed || !d.At.IsZero() {
-		t.Fatalf("got %+v, %v", d, err)
-	}
-	s.fault = nil
-	calls := s.calls.Load()
-	if d, err := l.Check(r); err != nil || d.Results != nil || s.calls.Load() != calls {
-		t.Errorf("got %+v, %v; want the first decision", d, err)
 	}
 }
 

@@ -267,34 +267,6 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 	})
 }
 
-func TestSettlementOfACostOfZeroIsOneOfOne(t *testing.T) {
-	seen := new(recorder)
-	l := withStore(new(settler), []core.Rule{perHour("r", 50)}, core.WithObserver(seen.observe))
-	d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
-	if err == nil {
-		err = l.Settle(t.Context(), d, "r", 2)
-	}
-	if err != nil || len(seen.seen) != 2 || seen.seen[1].Outcome.Cost != 1 {
-		t.Errorf("%v; observers saw %+v, want that 1 was held", err, seen.seen)
-	}
-}
-
-func TestRenewOfWhatHoldsNothingCallsNoStore(t *testing.T) {
-	s := new(faulty)
-	l := withStore(s, []core.Rule{perHour("plain", 50), perHour("other", 50), final("r", 50, core.Failures)})
-	one, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"})
-	two, twoErr := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, core.Claim{Rule: "other", Key: "k"})
-	held, heldErr := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
-	must.Do(t, errors.Join(err, twoErr, heldErr, l.Settle(t.Context(), held, "", 0)))
-	before := s.calls.Load()
-	if err := errors.Join(l.Renew(t.Context(), one), l.Renew(t.Context(), two), l.Renew(t.Context(), held)); err != nil {
-		t.Error(err)
-	}
-	if n := s.calls.Load() - before; n != 0 {
-		t.Errorf("%d calls of the store", n)
-	}
-}
-
 func TestBan(t *testing.T) {
 	s, fallback := new(settler), new(settler)
 	l := withStore(s, []core.Rule{perHour("login", 5)}, core.WithFallback(fallback))

@@ -88,13 +88,6 @@ func TestLimitsAtTheEdgeAreValid(t *testing.T) {
 	}
 }
 
-func TestLimitsThatShareNoState(t *testing.T) {
-	limits := []core.Limit{core.PerMinute(5), core.PerMinute(5).Using(core.SlidingLog), core.PerHour(5), core.PerHour(5).Using(core.FixedWindow)}
-	if err := newErr(core.Rule{Key: constKey, Limits: limits}); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestRuleHasAtMost16Limits(t *testing.T) {
 	limits := make([]core.Limit, 17)
 	for i := range limits {
@@ -107,14 +100,6 @@ func TestRuleHasAtMost16Limits(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{named("a")}))
 	_, err := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Limits: limits})
 	wantError(t, err, core.ErrInvalid, "there must be at most 16 limits, got 17")
-}
-
-func TestLimitReportsAllItsMistakes(t *testing.T) {
-	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.FixedWindow, Burst: 2, Buckets: 4}.Validate()
-	for _, want := range []string{"rate must", "period must", "burst must", "buckets must"} {
-		wantError(t, err, core.ErrInvalid, want)
-	}
-	wantError(t, core.Limit{Rate: -3, Period: time.Second, Algorithm: 9}.Validate(), core.ErrInvalid, "rate must")
 }
 
 func TestCapacity(t *testing.T) {

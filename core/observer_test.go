@@ -73,29 +73,6 @@ func wantClaims(t *testing.T, got, want []core.Claim) {
 	}
 }
 
-func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
-	seen := new(recorder)
-	trial := dry(perHour("trial", 0))
-	l := core.Must(core.New([]core.Rule{trial, perHour("a", 10), perHour("b", 10)}, core.WithObserver(seen.observe)))
-	r := get("/")
-	must.Get(l.Check(r))(t)
-	o := seen.seen[0]
-	if o.Request != r || o.Err != nil || !o.Allowed || len(o.Results) != 3 {
-		t.Errorf("got %+v, want the decision and its request", o)
-	}
-	wantClaims(t, o.Claims, []core.Claim{{Rule: "trial", Key: "k"}, {Rule: "a", Key: "k"}, {Rule: "b", Key: "k"}})
-}
-
-func TestObserversSeeAllClaimsOfATakeWithAMistake(t *testing.T) {
-	seen := new(recorder)
-	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
-	claims := []core.Claim{{Rule: "a", Key: "k"}, {Rule: "missing", Key: "l"}, {Rule: "a", Key: "m"}}
-	if _, err := l.Take(t.Context(), claims...); !errors.Is(err, core.ErrInvalid) {
-		t.Fatalf("got %v, want ErrInvalid", err)
-	}
-	wantClaims(t, seen.seen[0].Claims, claims)
-}
-
 func TestObserversOfTake(t *testing.T) {
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
@@ -127,15 +104,6 @@ func TestObserversOfTake(t *testing.T) {
 	}
 }
 
-func TestObserversAreNotCalledWhereNoRuleApplies(t *testing.T) {
-	seen := new(recorder)
-	no := allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { return false } })
-	l := core.Must(core.New([]core.Rule{no}, core.WithObserver(seen.observe)))
-	if d, err := l.Check(get("/")); err != nil || !d.Allowed || len(seen.seen) != 0 {
-		t.Errorf("got %+v, %v and observations %+v, want none", d, err, seen.seen)
-	}
-}
-
 func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(recorder)
@@ -158,15 +126,6 @@ func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 		}
 		check("a call that is withheld", 0)
 	})
-}
-
-func TestObservationDoesNotTimeAMemoryStore(t *testing.T) {
-	seen := new(recorder)
-	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe)))
-	l.Check(get("/"))
-	if len(seen.seen) != 1 || seen.seen[0].Store != 0 {
-		t.Errorf("got %+v, want one observation without a time", seen.seen)
-	}
 }
 
 func TestPanickingObserverTakesNoRequestDown(t *testing.T) {

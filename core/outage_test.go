@@ -284,16 +284,6 @@ func TestOutagesAreLoggedInOrder(t *testing.T) {
 	})
 }
 
-func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
-	var heard any
-	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("r", core.FailOpen, 5)},
-		core.WithObserver(func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }))
-	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
-	if heard != "hello" {
-		t.Errorf("got value %v, want the request's", heard)
-	}
-}
-
 func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := keepJournal(t)
@@ -398,50 +388,6 @@ func TestOverloadWithMixedModes(t *testing.T) {
 		if got := checkAtOnce(t, l, bound+100, get("/")); got != 3+3 {
 			t.Errorf("%d requests were admitted, want 3 by the store and 3 by the fallback", got)
 		}
-	})
-}
-
-// Costs that the fallback holds in an overload are settled in the fallback, even after the overload.
-func TestHoldOfAnOverloadIsSettledInTheFallback(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, fallback := &faulty{fault: slowly}, new(faulty)
-		rule := perHour("r", 5)
-		rule.OnFailure = core.FailClosed
-		l := withStore(s, []core.Rule{rule}, core.WithFallback(fallback))
-		var callers sync.WaitGroup
-		for range bound {
-			callers.Go(func() { l.Check(get("/")) })
-		}
-		synctest.Wait()
-		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "held", Cost: 3, Hold: true})
-		wantError(t, d.Degraded, core.ErrUnavailable, "too many calls")
-		if err != nil || !d.Allowed || fallback.calls.Load() != 1 {
-			t.Fatalf("got %+v, %v after %d calls of the fallback", d, err, fallback.calls.Load())
-		}
-		callers.Wait()
-		calls := s.calls.Load()
-		if err := l.Settle(t.Context(), d, "r", 1); err != nil || fallback.calls.Load() != 2 || s.calls.Load() != calls {
-			t.Errorf("%v after %d calls of the fallback and %d of the store", err, fallback.calls.Load(), s.calls.Load()-calls)
-		}
-		peek := core.Claim{Rule: "r", Key: "held", Limits: rule.Limits, Peek: true}
-		if results, err := fallback.memory.Take(t.Context(), []core.Claim{peek}, nil); err != nil || results[0].Remaining != 4 {
-			t.Errorf("got %+v, %v, want 1 of 5 charged in the fallback", results, err)
-		}
-	})
-}
-
-// A fallback other than a MemoryStore can have too many calls in flight, too.
-func TestOverloadOfBothStores(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := withStore(&faulty{fault: slowly}, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithFallback(&faulty{fault: slowly}))
-		var callers sync.WaitGroup
-		for range 2 * bound {
-			callers.Go(func() { l.Check(get("/")) })
-		}
-		synctest.Wait()
-		_, err := l.Check(get("/"))
-		wantError(t, err, core.ErrUnavailable, "fallback: too many calls")
-		callers.Wait()
 	})
 }
 

@@ -173,21 +173,6 @@ func TestUnknownRouteIsAnError(t *testing.T) {
 	}
 }
 
-// TestHandlerMayAskForUnknownRoute asks for the route after the decision.
-func TestHandlerMayAskForUnknownRoute(t *testing.T) {
-	l := unlimited()
-	g, err := l.Guard(t.Context(), get("/"), unknown{io.EOF})
-	if pattern := core.RoutePattern(g.Request()); err != nil || pattern != "" || !g.Admitted() {
-		t.Errorf("got %q, %v", pattern, err)
-	}
-	if _, err := core.Route(g.Request()); !errors.Is(err, core.ErrInvalid) {
-		t.Errorf("Route returns the error %v, want ErrInvalid", err)
-	}
-	if d, ok := core.FromContext(g.Request().Context()); !ok || len(d.Results) != 1 {
-		t.Errorf("the question changed the decision to %+v", d)
-	}
-}
-
 func TestRoutePattern(t *testing.T) {
 	var found []string
 	byRoute := func(r *http.Request) (string, error) {
@@ -216,17 +201,6 @@ func TestRoutePattern(t *testing.T) {
 	want := []string{"/outer/*", "/outer/inner", "", "/outer/*", "/outer/*", "GET /users/{id}", "GET /users/{id}", ""}
 	if !slices.Equal(found, want) {
 		t.Errorf("got %q, want %q", found, want)
-	}
-}
-
-// The adapter around the handler knows the route.
-func TestCheckInsideAnAdapterFindsItsRoute(t *testing.T) {
-	outer := core.Must(core.New([]core.Rule{perHour("outer", 5)}))
-	g := must.Get(outer.Guard(t.Context(), get("/"), known("/p")))(t)
-	rule := perHour("inner", 5)
-	rule.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/p" }
-	if d, err := core.Must(core.New([]core.Rule{rule})).Check(g.Request()); err != nil || len(d.Results) != 1 {
-		t.Errorf("got %+v, %v; want the rule to apply", d, err)
 	}
 }
 
@@ -362,19 +336,6 @@ func TestEndTakesOverEachChange(t *testing.T) {
 			t.Errorf("%s: the caller's context carries a decision", why)
 		}
 	}
-}
-
-func TestEndAfterPanic(t *testing.T) {
-	r := get("/")
-	defer func() {
-		if v := recover(); v != "oops" || r.Pattern != "/p" {
-			t.Errorf("recovered %v, pattern %q; want the panic to go on and the pattern of the handler", v, r.Pattern)
-		}
-	}()
-	served(r, func(r *http.Request) {
-		r.Pattern = "/p"
-		panic("oops")
-	})
 }
 
 // TestRequestServedAgainIsChargedAgain serves one request twice. In between, its handler changes it in each way that could keep

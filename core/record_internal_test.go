@@ -120,14 +120,6 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 	}
 }
 
-func TestMemoryStoreHasNoBreaker(t *testing.T) {
-	l := Must(New([]Rule{PerMinute(1).By(func(*http.Request) (string, error) { return "k", nil })}))
-	must.Get(l.Take(context.Background(), Claim{Key: "k"}))(t)
-	if h := l.StoreHealth(); h != (Health{Keys: 1}) {
-		t.Errorf("got %+v, want one key and nothing else", h)
-	}
-}
-
 func TestWhenACostFits(t *testing.T) {
 	minute := func(remaining int, reset time.Duration) Result {
 		return Result{Limit: PerMinute(60), Remaining: remaining, RefillAfter: 300 * time.Millisecond, ResetAfter: reset}

@@ -271,21 +271,6 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 	}
 }
 
-// TestTakeFindsEachOfManyRules uses so many rules that the limiter looks them up in a map.
-func TestTakeFindsEachOfManyRules(t *testing.T) {
-	var rules []core.Rule
-	for i := range 9 {
-		rules = append(rules, perHour(string(rune('a'+i)), i+1))
-	}
-	l := core.Must(core.New(rules))
-	for i, r := range rules {
-		d, err := l.Take(t.Context(), core.Claim{Rule: r.Name, Key: "k"})
-		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != i {
-			t.Errorf("rule %s: got %+v, %v; want %d remaining", r.Name, d, err, i)
-		}
-	}
-}
-
 func withLimits(name string, limits ...core.Limit) core.Rule {
 	return core.Rule{Name: name, Key: constKey, Limits: limits}
 }
@@ -324,16 +309,6 @@ func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
 			runtime.KeepAlive(l)
 		})
 	}
-}
-
-func TestSharedStoreMistakesComeWithAllOthers(t *testing.T) {
-	store := new(core.MemoryStore)
-	l := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
-	_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(6)), withLimits("b")}, core.WithStore(store), core.WithTimeout(-1))
-	if got := strings.Count(err.Error(), "\n") + 1; got != 3 {
-		t.Errorf("got %d mistakes, want 3:\n%v", got, err)
-	}
-	runtime.KeepAlive(l)
 }
 
 func TestSetRulesChangesLimitsOnASharedStore(t *testing.T) {

@@ -53,15 +53,6 @@ func TestSetCost(t *testing.T) {
 	}
 }
 
-func TestSetCostOfARequestThatHoldsNothing(t *testing.T) {
-	l := withStore(new(settler), []core.Rule{perHour("plain", 5)})
-	serve(t, l, func(r *http.Request, _ *core.Guard) {
-		if core.SetCost(r.Context(), "plain", 3) {
-			t.Error("SetCost did something for a rule without CostAfter")
-		}
-	})
-}
-
 func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
 	s := new(settler)
 	l := withStore(s, []core.Rule{final("tokens", 100_000, costOf)})

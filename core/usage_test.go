@@ -163,44 +163,6 @@ func TestUsageKeepsTheFormOfTheRequest(t *testing.T) {
 	}
 }
 
-// A request whose context carries its usage has not been decided.
-func TestUsageInAContextIsNoDecision(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(constKey)}))
-	r := get("/")
-	d, err := l.Usage(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err = l.Check(r.WithContext(core.NewContext(r.Context(), d)))
-	if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
-		t.Errorf("got %+v, %v, want 4 remaining after a charge", d.Results, err)
-	}
-}
-
-func TestUsageFails(t *testing.T) {
-	closed := plan(core.PerDay(5))
-	closed.OnFailure = core.FailClosed
-	panics := core.PerDay(5).By(func(*http.Request) (string, error) { panic("ouch") })
-	for _, tt := range []struct {
-		limiter *core.Limiter
-		kind    error
-		want    string
-	}{
-		{nil, core.ErrInvalid, "the limiter is nil"},
-		{new(core.Limiter), core.ErrInvalid, "not made by New"},
-		{core.Must(core.New([]core.Rule{panics})), core.ErrInvalid, `rule "default": a callback panicked: ouch`},
-		{core.Must(core.New([]core.Rule{closed}, core.WithStore(&faulty{fault: unreachable}))), core.ErrUnavailable, "refused"},
-	} {
-		d, err := tt.limiter.Usage(get("/"))
-		wantError(t, err, tt.kind, tt.want)
-		if len(d.Results) > 0 {
-			t.Errorf("%q: got %+v", tt.want, d)
-		}
-	}
-	_, err := core.Must(core.New([]core.Rule{closed})).Usage(nil)
-	wantError(t, err, core.ErrInvalid, "the request is nil")
-}
-
 func TestOverride(t *testing.T) {
 	calls := 0
 	rule := core.Rule{
