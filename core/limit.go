@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -57,18 +58,32 @@ const (
 	// InFlight admits at most Rate requests at the same time: see AtOnce. It has no period. It divides the last minute
 	// into steps of six seconds and stores three numbers for each step whose requests are not all finished.
 	InFlight
-
-	algorithms // the number of algorithms
 )
 
-var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log", "in-flight"}
+// algorithms are the names of all algorithms.
+var algorithms = algorithm.Names(algorithm.Algorithm(len(algorithm.Table)))
 
 // String returns the algorithm's name in the notation of ParseLimits, such as "sliding-log".
 func (a Algorithm) String() string {
-	if a < algorithms {
-		return algorithmNames[a]
+	if int(a) < len(algorithms) {
+		return algorithms[a]
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+// constants returns the names of the constants of type Algorithm, in a sentence.
+func constants() (list string) {
+	for i, name := range algorithms {
+		if i == len(algorithms)-1 {
+			list += " or "
+		} else if i > 0 {
+			list += ", "
+		}
+		for word := range strings.SplitSeq(name, "-") {
+			list += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return list
 }
 
 // Every returns a token bucket of n requests per period. It starts full and refills continuously: it admits a burst of n,
@@ -280,8 +295,8 @@ func (l *Limit) validate() error {
 		wrong("buckets must be between %d and %d, got %d", minBuckets, maxBuckets, l.Buckets)
 	}
 	switch {
-	case l.Algorithm >= algorithms:
-		wrong("there is no algorithm %d; want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight", uint8(l.Algorithm))
+	case int(l.Algorithm) >= len(algorithms):
+		wrong("there is no algorithm %d; want %s", uint8(l.Algorithm), constants())
 	case len(errs) > 0 || l.Ban == 0: // what a ban may be depends on the other fields
 	case l.Algorithm != TokenBucket:
 		wrong("ban must be 0 for a %v, which has none, got %v", l.Algorithm, l.Ban)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"pgregory.net/rapid"
 )
 
@@ -28,7 +29,7 @@ func TestLimitMistakes(t *testing.T) {
 		{"a period just too long", core.Every(1, 10*year+time.Microsecond), "period must be at most 10 years of 365 days, got 87600h0m0.000001s"},
 		{"the longest Duration", core.Every(1, math.MaxInt64), "period must be at most 10 years"},
 		{"a fraction of a microsecond", core.Every(1, time.Second+1), "period must be whole microseconds, got 1.000000001s"},
-		{"an unknown algorithm", core.PerMinute(1).Using(5), "no algorithm 5"},
+		{"an unknown algorithm", core.PerMinute(1).Using(core.InFlight + 1), "no algorithm"},
 		{"a negative burst", core.PerMinute(1).WithBurst(-2), "burst must be between 0 and 1000000000, got -2"},
 		{"a burst that arithmetic cannot hold", core.PerMinute(1).WithBurst(1_000_000_001), "burst must be between 0 and 1000000000, got 1000000001"},
 		{"a window has no burst", core.PerMinute(1).Using(core.FixedWindow).WithBurst(7), "burst must be 0 for a fixed-window, which has none, got 7"},
@@ -262,7 +263,7 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/m;burst=-1", `option "burst=-1"`},
 		{"10/m;burst=0", `option "burst=0"`},
 		{"10/m;size=3", `option "size=3"`},
-		{"10/m;leaky", `option "leaky": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most`},
+		{"10/m;leaky", `option "leaky": want an algorithm (` + strings.Join(algorithm.Names(algorithm.InFlight), ", ") + `), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most`},
 		{"10/m;sliding-lgo", `did you mean sliding-log?`},
 		{"10/m;fixed", `did you mean fixed-window?`},
 		{"10/m;brust=3", `did you mean burst=3?`},

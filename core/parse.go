@@ -135,7 +135,7 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 
 // parseOption applies option to l and returns its kind.
 func (l *Limit) parseOption(option string) (what string, ok bool) {
-	if a := slices.Index(algorithmNames[:InFlight], option); a >= 0 {
+	if a := slices.Index(algorithms[:InFlight], option); a >= 0 {
 		l.Algorithm = Algorithm(a)
 		return "algorithm", true
 	}
@@ -216,14 +216,14 @@ var otherAlgorithmNames = map[string]Algorithm{
 // optionMistake returns the error for an option that is unknown or, if twice is true, repeated.
 func optionMistake(option string, twice bool) error {
 	const want = "option %q: want an algorithm (%s), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most%s"
-	names := strings.Join(algorithmNames[:InFlight], ", ")
+	names := strings.Join(algorithms[:InFlight], ", ")
 	name, value, ok := strings.Cut(option, "=")
 	name = strings.TrimSpace(name)
 	after := ""
 	if ok {
 		after = "=" + value
 	}
-	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban", "tz", "from", "calendar"}, algorithmNames[:InFlight]...), after)
+	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban", "tz", "from", "calendar"}, algorithms[:InFlight]...), after)
 	a, other := otherAlgorithmNames[strings.ToLower(name)]
 	switch {
 	case twice:

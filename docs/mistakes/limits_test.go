@@ -11,7 +11,7 @@ const second = `rule "login": limit 2: `
 
 var ofLimits = []mistake{
 	{"no such algorithm", newLimit(core.PerMinute(5).Using(9)), second, "no algorithm 9",
-		"want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight"},
+		"want TokenBucket, FixedWindow, SlidingWindow, SlidingLog"},
 	{"a negative rate", newLimit(core.PerMinute(-1)), second, "got -1", "rate must be between 0 and 1000000000"},
 	{"too high a rate for a sliding log", newLimit(core.PerMinute(20_000).Using(core.SlidingLog)), second, "got 20000", "rate of a sliding-log must be at most 1000"},
 	{"no period", newLimit(core.Limit{Rate: 5}), second, "got 0s", "period must be at least 1ms"},

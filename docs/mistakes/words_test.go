@@ -1,6 +1,11 @@
 package mistakes
 
-import "github.com/spillgate/spillgate/core"
+import (
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
 
 func words(text string) func() error {
 	return func() error {
@@ -9,7 +14,7 @@ func words(text string) func() error {
 	}
 }
 
-const algorithms = "token-bucket, fixed-window, sliding-window, sliding-log"
+var algorithms = strings.Join(algorithm.Names(algorithm.InFlight), ", ")
 
 var ofWords = []mistake{
 	{"no limit", words(""), `limit ""`, "want RATE/PERIOD", "100/m"},

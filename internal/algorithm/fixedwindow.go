@@ -52,6 +52,7 @@ func (r *Record) setWindow(w *Window) {
 
 // fixedWindow is the row of FixedWindow.
 var fixedWindow = Row{
+	Name: "fixed-window",
 	Open: func(s *State, cost int64) int64 {
 		var before Window
 		if s.Stored != nil {

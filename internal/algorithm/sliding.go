@@ -96,6 +96,7 @@ func (g *ring) moveTo(end int64) {
 
 // slidingWindow is the row of SlidingWindow. Every sibling counts every charge of the pair.
 var slidingWindow = Row{
+	Name: "sliding-window",
 	Open: func(s *State, cost int64) int64 {
 		s.used = 0
 		for i := range s.Run {

@@ -30,6 +30,7 @@ func (g *Log) after(at int64) int {
 // slidingLog is the row of SlidingLog. A Record has the number of requests as Level, the newest instant as At, and the number of its
 // Log as Extra.
 var slidingLog = Row{
+	Name: "sliding-log",
 	Open: func(s *State, cost int64) int64 {
 		g := s.log()
 		for i := len(g.n) - 1; i >= g.head && g.n[i] > s.Now; i-- { // the clock has gone back

@@ -26,13 +26,10 @@ func algorithmOf(kind uint64) Algorithm { return Algorithm(kind % (1 << codeBits
 // isSibling reports whether r is a state of the algorithm and period of l, but not l's own.
 func (r *Record) isSibling(l *Limit) bool { return r.Is(l.Kind) && r.Sibling != l.Sibling }
 
-// isSliding reports whether a kind is of sliding windows or logs.
-func isSliding(kind uint64) bool {
-	a := algorithmOf(kind)
-	return a == SlidingWindow || a == SlidingLog
-}
+// isSliding reports whether a kind is of an algorithm under which each charge counts for one period from its instant.
+func isSliding(kind uint64) bool { return algorithmOf(kind) >= SlidingWindow }
 
-// HasLog reports whether Extra is the number of a Log.
+// HasLog reports whether Extra is the number of a Log: sliding states use it for nothing else.
 func (r *Record) HasLog() bool { return isSliding(r.Kind) && r.Extra != 0 }
 
 // Ends returns the instant from which r equals no record. If that instant has passed, Ends may return an earlier one.

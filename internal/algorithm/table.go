@@ -2,7 +2,8 @@ package algorithm
 
 import "math"
 
-// An Algorithm measures a rate. The numbers are the same as core.Algorithm's.
+// An Algorithm measures a rate. The numbers are the same as core.Algorithm's. Each charge and each grant counts for one period from its
+// instant under the algorithms from SlidingWindow on.
 type Algorithm uint8
 
 const (
@@ -16,6 +17,8 @@ const (
 // A Row is one algorithm: the functions that a store applies to the state of a limit. The functions in Lua have the same
 // names. Open comes before Charge, Book and Report.
 type Row struct {
+	Name string // in the notation of core.ParseLimits
+
 	// Counts says that the limit counts requests in flight, whatever their cost, and has no state.
 	Counts bool
 
@@ -44,6 +47,14 @@ type Row struct {
 
 // Table has the row of each Algorithm.
 var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight}
+
+// Names returns the names of the first n algorithms.
+func Names(n Algorithm) (names []string) {
+	for i := range Table[:n] {
+		names = append(names, Table[i].Name)
+	}
+	return names
+}
 
 const (
 	// Never is the wait of a cost that can never be admitted: longer than any other.
@@ -79,6 +90,7 @@ type State struct {
 
 // inFlight measures what its pair holds, which the pair counts.
 var inFlight = Row{
+	Name:   "in-flight",
 	Counts: true,
 	Open: func(s *State, cost int64) int64 {
 		if cost > s.Limit.Capacity {

@@ -84,6 +84,7 @@ func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
 
 // tokenBucket is the row of TokenBucket.
 var tokenBucket = Row{
+	Name:   "token-bucket",
 	Open:   openBucket,
 	Charge: chargeBucket,
 	Book:   bookBucket,

@@ -301,7 +301,7 @@ func (p *pair) add(g grant) {
 // the window.
 func (p *pair) rewindGrants(l core.Limit, now int64) {
 	if l.Algorithm != core.SlidingWindow && l.Algorithm != core.SlidingLog {
-		return
+	if stateOf(l).algorithm == core.FixedWindow {
 	}
 	grants := p.grants
 	p.grants = nil

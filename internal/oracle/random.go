@@ -96,7 +96,7 @@ func (g *generator) period() time.Duration {
 
 // family returns the tiers of one limit: up to n limits that share an algorithm and a period.
 func (g *generator) family(n int) []core.Limit {
-	l := core.Limit{Algorithm: of(g, core.TokenBucket, core.TokenBucket, core.FixedWindow, core.SlidingWindow, core.SlidingLog, core.InFlight), Period: g.period()}
+	l := core.Limit{Algorithm: core.Algorithm(max(0, g.IntN(int(core.InFlight)+2)-1)), Period: g.period()} // a bucket twice as often as others
 	switch {
 	case l.Algorithm == core.InFlight:
 		l.Period = 0
@@ -120,7 +120,7 @@ func (g *generator) sliding(a core.Algorithm) []core.Limit {
 }
 
 func (g *generator) windows() []core.Limit {
-	return g.tiers(core.Limit{Algorithm: of(g, core.FixedWindow, core.SlidingWindow, core.SlidingLog), Period: g.period()}, 2)
+	return g.tiers(core.Limit{Algorithm: core.FixedWindow + core.Algorithm(g.IntN(int(core.InFlight-core.FixedWindow))), Period: g.period()}, 2)
 }
 
 // buckets returns tiers in which ticks of 1 µs, 1 ms and 1 s occur.

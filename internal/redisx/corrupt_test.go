@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
@@ -34,7 +36,7 @@ var corruptions = []struct {
 	{"a state cut off", "token", func(kind, sibling uint64) string { return words(ends, kind, sibling) }},
 	{"a state of no limit", "", func(_, sibling uint64) string { return state(ends, 12, sibling) }},
 	{"a state of no algorithm", "", func(kind, sibling uint64) string { return state(ends, kind|3, sibling) }},
-	{"a state of an unknown algorithm", "", func(kind, sibling uint64) string { return state(ends, kind-kind%24+16, sibling) }},
+	{"a state of an unknown algorithm", "", func(kind, sibling uint64) string { return state(ends, kind-kind%24+4*uint64(core.InFlight), sibling) }},
 	{"something behind the states", "", func(_, _ uint64) string { return words(ends, 7, 1) }},
 	{"something behind a state", "", func(kind, sibling uint64) string { return state(ends, kind, sibling) + words(4) }},
 	{"a cell that ends before the one before it", "", func(_, _ uint64) string { return words(ends, 4, 9, 0, 0, 0, 4, 8, 0, 0, 0) }},
@@ -67,12 +69,28 @@ var corruptions = []struct {
 // ends is the first word of the states of corruptions: until when they are kept.
 const ends = 1_800_000_000_000_000
 
-// stateWords has how many words the states of limits of 5 per minute have, by the codes of their algorithms.
-var stateWords = map[uint64]int{0: 6, 4: 4, 8: 16, 12: 2}
+// stateWords returns how many words the states of limits of 5 per minute have, by the codes of their algorithms.
+var stateWords = sync.OnceValue(func() map[uint64]int {
+	server, all := miniredis.NewMiniRedis(), make(map[uint64]int)
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	for _, l := range everyAlgorithm(5, time.Minute) {
+		server.FlushAll()
+		if _, err := redisx.New(client, options).Take(context.Background(), []core.Claim{claimOf("k", l)}, nil); err != nil {
+			panic(err)
+		}
+		all[kindOf(l)%24] = len(server.HGet(pairKey, "s"))/8 - 1
+	}
+	return all
+})
 
 // state returns a pair with one state, whose other words are 0.
 func state(head uint64, numbers ...uint64) string {
-	rest := make([]uint64, max(0, stateWords[numbers[0]%24&^3]-len(numbers)))
+	rest := make([]uint64, max(0, stateWords()[numbers[0]%24&^3]-len(numbers)))
 	return words(append(append([]uint64{head}, numbers...), rest...)...)
 }
 

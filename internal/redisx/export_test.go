@@ -66,5 +66,5 @@ func (s *Store) RefillsInFlight() int {
 
 // SetVersion makes s use a library that differs from this version's library by a comment.
 func (s *Store) SetVersion(version string) {
-	s.decider.server.script = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
+	s.decider.server.script = newScript(read(luaFiles()...) + strings.Repeat("-- "+version+"\n", len(version)))
 }

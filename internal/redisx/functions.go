@@ -174,8 +174,17 @@ func isFault(err error) bool {
 //go:embed lua/*.lua
 var sources embed.FS
 
-// luaFiles are the files of lua/, each after those that it uses.
-var luaFiles = []string{"number", "word", "cells", "pair", "bucket", "window", "sliding", "log", "plan", "op", "run"}
+// luaFiles returns the files of lua/, each after those that it uses: the algorithms, which do not use each other, are in the middle.
+func luaFiles() []string {
+	first, last := []string{"number", "word", "cells", "pair"}, []string{"plan", "op", "run"}
+	all, _ := sources.ReadDir("lua")
+	for _, file := range all {
+		if name := strings.TrimSuffix(file.Name(), ".lua"); !slices.Contains(append(first, last...), name) {
+			first = append(first, name)
+		}
+	}
+	return append(first, last...)
+}
 
 // A script is what decides in Redis. A server gets it once, in one of two ways: as a library of one function, or as a script.
 //
@@ -189,7 +198,7 @@ type script struct {
 	sha    string // its SHA-1 digest, for EVALSHA
 }
 
-var theScript = newScript(read(luaFiles...))
+var theScript = newScript(read(luaFiles()...))
 
 func newScript(files string) *script {
 	s := &script{source: files + "return run(KEYS, ARGV)\n"}

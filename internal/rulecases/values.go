@@ -1,5 +1,11 @@
 package rulecases
 
+import (
+	"strings"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
 // badValues have mistakes in the values of fields.
 var badValues = []BadFile{
 	{"unknown keys", "rules:\n  - {name: a, key: usr, limits: 1/s}\n  - {name: b, key: \"first(apikey(X-Key), pi)\", limits: 1/s}\n  - {name: c, key: colour, limits: 1/s}\n", []string{
@@ -26,7 +32,7 @@ var badValues = []BadFile{
 	{"bad limits", "rules:\n  - key: ip\n    limits: 10/s, ten/m, 5/fortnight\n  - name: b\n    key: ip\n    limits: \"5/m;sliding-lgo\"\n", []string{
 		`3:19: limit "ten/m": rate "ten" is not a whole number`,
 		`3:26: limit "5/fortnight": period "fortnight" is not a duration, such as s, 15m, 500ms or day`,
-		`6:14: limit "5/m;sliding-lgo": option "sliding-lgo": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most; did you mean sliding-log?`,
+		`6:14: limit "5/m;sliding-lgo": option "sliding-lgo": want an algorithm (` + strings.Join(algorithm.Names(algorithm.InFlight), ", ") + `), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most; did you mean sliding-log?`,
 	}},
 	{"limits that share their state", "rules:\n  - key: ip\n    limits: 10/s, 20/1000ms\n", []string{
 		`3:13: limits "10/s, 20/1000ms": limits 1 and 2 are both a token-bucket of 1s; want another period or algorithm for one of them`,
