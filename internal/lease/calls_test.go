@@ -37,22 +37,27 @@ func TestABusyKeyTakesFewCalls(t *testing.T) {
 // A distant store admits everything, and counts what it is asked to do.
 type distant struct{ requests, refills, returns atomic.Int64 }
 
-func (s *distant) Lend(_ context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
-	time.Sleep(500 * time.Microsecond)
+const distance = 500 * time.Microsecond
+
+func (s *distant) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
+	time.Sleep(distance)
 	for i := range claims {
 		s.requests.Add(1)
 		dst = append(dst, core.Result{Allowed: true, Limit: claims[i].Limits[0], Remaining: 1000})
 	}
-	for i := range exchanges {
-		x := &exchanges[i]
-		x.Charged, x.Left, x.Outcome = x.Want, make([]core.Result, len(x.Compiled)), Returned
-		if x.Want > 0 {
-			s.refills.Add(1)
-		} else if len(claims) == 0 {
-			s.returns.Add(1)
-		}
-	}
 	return dst, false, nil
+}
+
+func (s *distant) Lend(_ context.Context, loan core.Claim, _ []core.Settlement) (int64, []core.Result, error) {
+	time.Sleep(distance)
+	s.refills.Add(1)
+	return int64(loan.Cost), make([]core.Result, len(loan.Limits)), nil
+}
+
+func (s *distant) Refund(_ context.Context, unused []core.Settlement) []error {
+	time.Sleep(distance)
+	s.returns.Add(int64(len(unused)))
+	return make([]error, len(unused))
 }
 
 // In TestKeysByZipfTakeLittleWork, 64 callers ask for keys, most of them only a few times within a lease. Refills that nobody

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ type server struct {
 	calls  atomic.Int64
 	before atomic.Pointer[func() error]
 	after  atomic.Pointer[func()] // called before the reply of a call
-	last   []Exchange             // of the last call
+	last   []core.Result          // what the last loan left
 	lasts  bool                   // denials last
 }
 
@@ -39,7 +40,7 @@ func newFake(t *testing.T) *fake {
 
 // process returns another process that uses the server.
 func (s *server) process(t *testing.T) *fake {
-	f := &fake{s, New(s)}
+	f := &fake{s, New(processStore{s})}
 	t.Cleanup(f.leases.Stop)
 	return f
 }
@@ -47,62 +48,51 @@ func (s *server) process(t *testing.T) *fake {
 // next sets a function that runs before the next call. If f returns an error, that call has no effect: see outcomes.
 func (s *server) next(f func() error) { s.before.Store(&f) }
 
-// notReturned is the error of a call that is known to have had no effect.
-type notReturned struct{ error }
-
-// Lend implements Store.
-func (s *server) Lend(ctx context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
+// call runs f as a call of the store that first refunds unused.
+func (s *server) call(ctx context.Context, unused []core.Settlement, f func()) error {
 	if err := ctx.Err(); err != nil {
-		return dst, false, fail(exchanges, notReturned{err})
+		return NotRefunded{err}
 	}
 	s.calls.Add(1)
-	if f := s.before.Swap(nil); f != nil {
-		if err := (*f)(); err != nil {
-			return dst, false, fail(exchanges, err)
+	if before := s.before.Swap(nil); before != nil {
+		if err := (*before)(); err != nil {
+			return err
 		}
 	}
-	if err := ctx.Err(); err != nil { // while f ran
-		return dst, false, fail(exchanges, err)
+	if err := ctx.Err(); err != nil { // while before ran
+		return err
 	}
-	if f := s.after.Swap(nil); f != nil {
-		defer (*f)()
+	if after := s.after.Swap(nil); after != nil {
+		defer (*after)()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = exchanges
-	for i := range exchanges {
-		s.returnUnused(&exchanges[i])
-	}
-	if len(claims) > 0 {
-		return append(dst, s.model.Take(s.now, claims)...), s.lasts, nil
-	}
-	for i := range exchanges {
-		s.chargeAhead(&exchanges[i])
-	}
-	return dst, false, nil
-}
-
-func fail(exchanges []Exchange, err error) error {
-	for i := range exchanges {
-		if _, ok := err.(notReturned); ok {
-			exchanges[i].Outcome = NotReturned
-		}
-	}
+	err := s.model.Settle(s.now, unused)
+	f()
 	return err
 }
 
-func (s *server) returnUnused(x *Exchange) {
-	c := core.Claim{Rule: x.Pair.Rule, Key: x.Pair.Key, Limits: x.terms.limits, Cost: int(x.Unused.Count)}
-	if c.Cost > 0 {
-		s.model.Refund(s.now, x.Unused.At, []core.Claim{c})
-	}
-	x.Outcome = Returned
+// A processStore implements Store.
+type processStore struct{ *server }
+
+func (s processStore) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
+	err := s.call(ctx, unused, func() { dst = append(dst, s.model.Take(s.now, claims)...) })
+	return dst, s.lasts, err
 }
 
-func (s *server) chargeAhead(x *Exchange) {
-	c := core.Claim{Rule: x.Pair.Rule, Key: x.Pair.Key, Limits: x.terms.limits, Peek: true}
-	x.At, x.Charged = s.now, s.model.Ahead(s.now, c, x.Want)
-	x.Left = s.model.Take(s.now, []core.Claim{c})
+func (s processStore) Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error) {
+	err = s.call(ctx, unused, func() {
+		charged = s.model.Ahead(s.now, loan, int64(loan.Cost))
+		loan.Peek, loan.Cost = true, 1
+		left = s.model.Take(s.now, []core.Claim{loan})
+		s.last = left
+	})
+	return charged, left, err
+}
+
+func (s processStore) Refund(ctx context.Context, unused []core.Settlement) []error {
+	err := s.call(ctx, unused, func() {})
+	return slices.Repeat([]error{err}, len(unused))
 }
 
 // Take implements core.Store.
@@ -187,9 +177,7 @@ func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	shard.mu.Unlock()
 	e.refill = new(refill)
 	table.refills.Add(1)
-	x := e.returning(Unused{})
-	x.Want = n
-	if table.fill(hash, e, []Exchange{x}, time.Minute); e.available() != n {
+	if table.fill(hash, e, n, nil, time.Minute); e.available() != n {
 		t.Fatalf("%d of %d were lent", e.available(), n)
 	}
 	return e
@@ -212,7 +200,7 @@ func (t *Table) pass(d time.Duration) { t.begun = t.begun.Add(-d) }
 // toReturn returns how many requests of leases that are gone the next sweep is to return.
 func (t *Table) toReturn() (n int64) {
 	for _, u := range t.unused {
-		n += u.Unused.Count
+		n += int64(u.Cost)
 	}
 	return n
 }
@@ -283,9 +271,9 @@ func TestOtherClaimsAgreeWithTheModel(t *testing.T) {
 		return oracle.Subject{
 			Store: f, Now: func() time.Time { return time.UnixMicro(f.now) }, Advance: func(d time.Duration) { f.now += d.Microseconds() },
 			Lend: func(c core.Claim, want int64) (int64, error) {
-				one := []Exchange{{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Want: want, terms: f.leases.termsOf(&c)}}
-				_, _, err := f.Lend(t.Context(), nil, one, nil)
-				return one[0].Charged, err
+				c.Cost = int(want)
+				charged, _, err := processStore{f.server}.Lend(t.Context(), c, nil)
+				return charged, err
 			},
 		}
 	}, oracle.Options{Back: true, Lend: true}, testpass.Rounds(100))

@@ -43,21 +43,21 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
 	e.refill = r
 	t.refills.Add(1)
-	x := e.returning(e.takeUnused())
-	x.Want = e.want(waiting)
+	unused, want := e.refunds(e.takeUnused()), e.want(waiting)
 	go func() {
 		defer close(r.done)
-		t.fill(hash, e, []Exchange{x}, timeout)
+		t.fill(hash, e, want, unused, timeout)
 	}()
 }
 
-// fill calls the store to charge the only one of exchanges ahead, and adds the result to e. The timeout begins when the
-// goroutine runs, because otherwise waiting for a CPU would count as a failure of the store.
-func (t *Table) fill(hash uint64, e *entry, exchanges []Exchange, timeout time.Duration) {
+// fill calls the store to charge so many requests ahead, and adds the result to e. The timeout begins when the goroutine
+// runs, because otherwise waiting for a CPU would count as a failure of the store.
+func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	sent, x, length := t.now(), &exchanges[0], e.terms.length
-	_, _, err := t.store.Lend(deadline.Context{Context: ctx}, nil, exchanges, nil)
+	sent, length := t.now(), e.terms.length
+	loan := core.Claim{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, Cost: int(want)}
+	charged, left, err := t.store.Lend(deadline.Context{Context: ctx}, loan, unused)
 
 	s := t.shard(hash)
 	s.mu.Lock()
@@ -65,24 +65,24 @@ func (t *Table) fill(hash uint64, e *entry, exchanges []Exchange, timeout time.D
 	defer t.refills.Add(-1)
 	r := e.refill
 	e.refill = nil
-	unused := t.settled(x)
+	for _, st := range t.settled(unused, err) {
+		e.unused.add(st.At.UnixMicro(), int64(st.Cost))
+	}
 	now := t.now()
 	e.advance(now, length)
 	switch {
 	case err != nil:
 		e.pause = pauseSpans
 	case e.gone:
-		unused = Unused{x.At, x.Charged}
+		e.unused.add(left[0].At.UnixMicro(), charged)
 	default:
-		e.credit(now, length, x.At, sent+length, x.Charged)
-		if !r.heard || e.isNews(x.Left) {
-			e.report(x.Left, now)
+		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
+		if !r.heard || e.isNews(left) {
+			e.report(left, now)
 		}
 	}
 	if e.gone {
-		t.returnLater(e.returning(unused))
-	} else {
-		e.unused.add(unused.At, unused.Count)
+		t.returnLater(e.refunds(e.takeUnused()))
 	}
 }
 

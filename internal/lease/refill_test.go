@@ -12,7 +12,7 @@ import (
 
 // A fetch is a refill of an entry that has not been asked for yet.
 type fetch struct {
-	Exchange
+	unused  Unused
 	store   *fake
 	table   *Table
 	hash    uint64
@@ -27,12 +27,10 @@ func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	s.table().refills.Add(1)
 	_, hash := s.table().placeOf(c)
 	at, n := s.ahead(c, 5)
-	x := e.returning(Unused{at, n})
-	x.Want = 10
-	return &fetch{x, s, s.table(), hash, e, time.Minute}
+	return &fetch{Unused{at, n}, s, s.table(), hash, e, time.Minute}
 }
 
-func (f *fetch) run() { f.table.fill(f.hash, f.entry, []Exchange{f.Exchange}, f.timeout) }
+func (f *fetch) run() { f.table.fill(f.hash, f.entry, 10, f.entry.refunds(f.unused), f.timeout) }
 
 // leave takes the entry of a claim out of the table.
 func (f *fetch) leave(c core.Claim) {
@@ -65,7 +63,7 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if gone && (later != 5 || unused.Count != 0) || !gone && (unused != f.Unused || later != 0) {
+		if gone && (later != 5 || unused.Count != 0) || !gone && (unused != f.unused || later != 0) {
 			t.Errorf("the lease is gone: %v: %v and %d to be returned", gone, unused, later)
 		}
 		c.Key = "other"
@@ -74,7 +72,7 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 
 // failures are the errors of calls, and whether it is known that the store has not done what it was asked. If it is
 // not, what the call should return is lost: if it were returned again, the limit would be exceeded.
-var failures = map[error]bool{errors.New("cut"): false, notReturned{errors.New("OOM")}: true}
+var failures = map[error]bool{errors.New("cut"): false, NotRefunded{errors.New("OOM")}: true}
 
 func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
@@ -85,7 +83,7 @@ func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if unused := f.entry.takeUnused(); known && unused != f.Unused || !known && unused.Count > 0 {
+		if unused := f.entry.takeUnused(); known && unused != f.unused || !known && unused.Count > 0 {
 			t.Errorf("%v: %v to be returned", failure, unused)
 		}
 	}
@@ -115,7 +113,7 @@ func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.returnLater(e.returning(e.finish(table.now(), e.terms.length)))
+			table.returnLater(e.refunds(e.finish(table.now(), e.terms.length)))
 		}
 		s.next(func() error { return failure })
 		table.sweep()
@@ -145,7 +143,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	f := fetchFor(t, s, c)
 	c.Cost = 85
 	s.charge(c)
-	f.Unused = Unused{}
+	f.unused = Unused{}
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
@@ -164,7 +162,7 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	if n := f.entry.available(); n != 20 {
 		t.Errorf("%d left after the call, want 20", n)
 	}
-	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].Left[0].ResetAfter
+	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].ResetAfter
 	if wait > reset || wait < reset-time.Second {
 		t.Errorf("a reset after %v counts from before the reply: after %v", reset, wait)
 	}

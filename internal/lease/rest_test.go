@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,7 +226,7 @@ func TestAChangeOfTerms(t *testing.T) {
 			}
 			old := e.terms
 			unused := s.restOf(other).collect()
-			if len(unused) != 1 || unused[0].Unused.Count != 10 || unused[0].terms != old || e.available() != 0 {
+			if len(unused) != 1 || unused[0].Cost != 10 || !slices.Equal(unused[0].Limits, old.limits) || e.available() != 0 {
 				t.Errorf("%s: returns %+v, %d left", name, unused, e.available())
 			}
 			shard, hash := s.table().placeOf(c)
@@ -255,7 +256,7 @@ func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Lease = 0
-	if all := s.restOf(c).collect(); e.gone || len(all) != 1 || all[0].Unused.Count != 10 {
+	if all := s.restOf(c).collect(); e.gone || len(all) != 1 || all[0].Cost != 10 {
 		t.Errorf("gone: %v, returns %+v", e.gone, all)
 	}
 }
@@ -264,7 +265,7 @@ func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 func TestACallReturnsWhatIsLeft(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	one, two := s.lend(t, a, 10), s.lend(t, b, 5)
-	if all := s.restOf(a, a, leasedFor("none", "100/d")).collect(); len(all) != 1 || all[0].Unused.Count != 10 || one.available() != 0 || two.available() != 5 {
+	if all := s.restOf(a, a, leasedFor("none", "100/d")).collect(); len(all) != 1 || all[0].Cost != 10 || one.available() != 0 || two.available() != 5 {
 		t.Errorf("returns %+v, %d and %d left", all, one.available(), two.available())
 	}
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -17,31 +18,40 @@ const maxReturns = 64
 // returnTimeout bounds how long a sweep waits for a call.
 const returnTimeout = time.Second
 
-// returning returns an exchange that returns u, which was charged ahead for e.
-func (e *entry) returning(u Unused) Exchange {
-	return Exchange{Pair: core.Pair{Rule: e.terms.rule, Key: e.key}, Compiled: e.terms.compiled, Unused: u, terms: e.terms}
-}
-
-// settled counts what an exchange has returned, and returns what is still to be returned.
-func (t *Table) settled(x *Exchange) Unused {
-	switch x.Outcome {
-	case Returned:
-		t.returned.Add(uint64(x.Unused.Count))
-	case NotReturned:
-		return x.Unused
+// refunds returns the refund of u, which was charged ahead for e: none if u is nothing.
+func (e *entry) refunds(u Unused) []core.Settlement {
+	if u.Count == 0 {
+		return nil
 	}
-	return Unused{}
+	length := time.Duration(e.terms.length)
+	return []core.Settlement{{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length}}
 }
 
-// returnLater leaves it to the next sweep to return what x should have returned.
-func (t *Table) returnLater(x Exchange) {
-	if x.Unused.Count == 0 {
+// settled counts what a call that ended with err has refunded, and returns what is still to be refunded.
+func (t *Table) settled(unused []core.Settlement, err error) []core.Settlement {
+	switch {
+	case len(unused) == 0:
+	case err == nil:
+		for i := range unused {
+			t.returned.Add(uint64(unused[i].Cost))
+		}
+	case errors.As(err, new(NotRefunded)):
+		return unused
+	}
+	return nil
+}
+
+// returnLater leaves refunds to the next sweep.
+func (t *Table) returnLater(unused []core.Settlement) {
+	if len(unused) == 0 {
 		return
 	}
 	t.mu.Lock()
-	t.unused = append(t.unused, x)
+	t.unused = append(t.unused, unused...)
 	t.mu.Unlock()
-	t.arm(time.Duration(x.terms.length))
+	for i := range unused {
+		t.arm(unused[i].Lease)
+	}
 }
 
 // arm starts the timer of a sweep, so that the next one begins within d.
@@ -69,7 +79,7 @@ func (t *Table) sweep() {
 	t.armed = false
 	t.mu.Unlock()
 	shortest := time.Duration(math.MaxInt64)
-	var all []Exchange
+	var all []core.Settlement
 	for i := range t.shards {
 		all = t.shards[i].sweep(t, all, &shortest)
 	}
@@ -81,31 +91,23 @@ func (t *Table) sweep() {
 	}
 	for some := range slices.Chunk(all, maxReturns) {
 		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
-		_, _, _ = t.store.Lend(deadline.Context{Context: ctx}, nil, some, nil) // the exchanges have the outcome
-		t.settleAll(some)
+		for i, err := range t.store.Refund(deadline.Context{Context: ctx}, some) {
+			t.returnLater(t.settled(some[i:i+1], err))
+		}
 		cancel()
-	}
-}
-
-// settleAll counts what exchanges have returned, and leaves the rest to the next sweep.
-func (t *Table) settleAll(exchanges []Exchange) {
-	for i := range exchanges {
-		x := exchanges[i]
-		x.Unused = t.settled(&x)
-		t.returnLater(x)
 	}
 }
 
 // sweep ends what has ended in s and removes idle entries. It appends what is unused, and lowers shortest to the
 // shortest Lease of an entry that stays.
-func (s *shard) sweep(t *Table, all []Exchange, shortest *time.Duration) []Exchange {
+func (s *shard) sweep(t *Table, all []core.Settlement, shortest *time.Duration) []core.Settlement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	for hash, e := range s.entries {
 		e.advance(now, e.terms.length)
-		if e.unused.Count > 0 && e.used[0] == 0 { // otherwise the next refill is likely to return it
-			all = append(all, e.returning(e.takeUnused()))
+		if e.used[0] == 0 { // otherwise the next refill is likely to return it
+			all = append(all, e.refunds(e.takeUnused())...)
 		}
 		if e.isIdle() && e.refill == nil {
 			t.remove(s, hash, e)
@@ -163,7 +165,7 @@ func (t *Table) End(pairs []core.Pair) {
 		s.mu.Lock()
 		if e := s.find(hash, p.Rule, p.Key); e != nil {
 			t.remove(s, hash, e)
-			t.returnLater(e.returning(e.finish(t.now(), e.terms.length)))
+			t.returnLater(e.refunds(e.finish(t.now(), e.terms.length)))
 		}
 		s.mu.Unlock()
 	}

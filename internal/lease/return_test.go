@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,7 +61,7 @@ func TestASweepIsNotPutOff(t *testing.T) {
 // Sweeps continue as long as there are leases, at the interval of the shortest lease.
 func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := New(newFake(t))
+		table := New(processStore{newFake(t).server})
 		for i, length := range []time.Duration{300 * ms, 100 * ms, 200 * ms} {
 			c := core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m"), Lease: length}
 			shard, hash := table.placeOf(c)
@@ -86,10 +87,10 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		if table.returnLater(e.returning(Unused{})); table.armed || len(table.unused) > 0 {
+		if table.returnLater(e.refunds(Unused{})); table.armed || len(table.unused) > 0 {
 			t.Error("nothing is to be returned")
 		}
-		table.returnLater(e.returning(Unused{1, 2}))
+		table.returnLater(e.refunds(Unused{1, 2}))
 		if table.toReturn() != 2 || !table.armed || table.every != c.Lease {
 			t.Errorf("%d to be returned, armed: %v for %v", table.toReturn(), table.armed, table.every)
 		}
@@ -129,7 +130,7 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	at, n := s.ahead(c, 2*maxReturns+1)
 	e := &entry{key: c.Key, terms: s.table().termsOf(&c)}
 	for range n {
-		s.table().returnLater(e.returning(Unused{at, 1}))
+		s.table().returnLater(e.refunds(Unused{at, 1}))
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -143,7 +144,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	at, n := s.ahead(c, 10)
 	table := s.table()
-	table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).returning(Unused{at, n}))
+	table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).refunds(Unused{at, n}))
 	called := false
 	s.next(func() error {
 		if called = true; table.sweeping.TryLock() {
@@ -161,7 +162,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(stuck{}), leasedFor("k", "100/d")
-		table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).returning(Unused{1, 10}))
+		table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).refunds(Unused{1, 10}))
 		begun := time.Now()
 		table.sweep()
 		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {
@@ -172,13 +173,13 @@ func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 }
 
 // A stuck store does nothing until the deadline of a call, which it waits for no longer than 5 s.
-type stuck struct{}
+type stuck struct{ Store }
 
-func (stuck) Lend(ctx context.Context, _ []core.Claim, exchanges []Exchange, dst []core.Result) ([]core.Result, bool, error) {
+func (stuck) Refund(ctx context.Context, unused []core.Settlement) []error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	<-ctx.Done()
-	return dst, false, fail(exchanges, notReturned{ctx.Err()})
+	return slices.Repeat([]error{NotRefunded{ctx.Err()}}, len(unused))
 }
 
 // usedLease returns a lease of 10 requests of which 3 were taken, and a settlement of these at 1.

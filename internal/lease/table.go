@@ -34,42 +34,26 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
-	"github.com/spillgate/spillgate/internal/compiled"
 )
 
-// A Store decides requests, and can charge requests ahead.
+// A Store decides requests, and can charge requests ahead. Its methods first refund unused, requests that it has charged ahead.
 type Store interface {
-	// Lend first returns the Unused of the exchanges to their limits. Then it decides claims, if there are any, as core.Store
-	// does, and appends their results to dst. Then it charges ahead what the exchanges want, at most half of what remains.
-	//
-	// Exchanges want nothing if there are claims, and otherwise are independent of each other. Lend sets their outcome even if it
-	// returns an error. lasts reports whether the results are a denial that the caller may repeat.
-	Lend(ctx context.Context, claims []core.Claim, exchanges []Exchange, dst []core.Result) (results []core.Result, lasts bool, err error)
+	// Take decides claims as core.Store does. lasts reports whether the results are a denial that the caller may repeat.
+	Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) (results []core.Result, lasts bool, err error)
+
+	// Lend charges the cost of loan ahead: at most half of what remains. It returns how much, and a peek at each limit after that.
+	Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error)
+
+	// Refund returns the error of each refund.
+	Refund(ctx context.Context, unused []core.Settlement) []error
 }
 
-// An Exchange is what a call does for one leased key: it returns unused requests, and charges others ahead.
-type Exchange struct {
-	Pair     core.Pair
-	Compiled []algorithm.Limit // the limits of the pair, by package compiled
-	Unused   Unused            // to be returned
-	Want     int64             // how many requests to charge ahead
+// NotRefunded is the error of a call that has refunded nothing. After any other error, requests may have been refunded, and must
+// not be refunded again.
+type NotRefunded struct{ Err error }
 
-	Outcome Outcome       // of Unused
-	At      int64         // when the store charged ahead, in microseconds
-	Charged int64         // how many requests
-	Left    []core.Result // a peek at each limit after that
-
-	terms *terms
-}
-
-// An Outcome says whether unused requests were returned to a store.
-type Outcome uint8
-
-const (
-	Unknown     Outcome = iota // they may have been returned; do not return them again
-	NotReturned                // they have not been returned
-	Returned
-)
+func (e NotRefunded) Error() string { return e.Err.Error() }
+func (e NotRefunded) Unwrap() error { return e.Err }
 
 // A Table holds the leases of a store by key. A key gets an entry when it is used a second time within one Lease, and
 // loses the entry after about two Leases without a request.
@@ -90,10 +74,10 @@ type Table struct {
 
 	mu     sync.Mutex // guards the fields below
 	known  []*terms
-	unused []Exchange    // to be returned by the next sweep
-	timer  *time.Timer   // of the next sweep; nil before the first
-	armed  bool          // timer is running
-	every  time.Duration // what timer was set to
+	unused []core.Settlement // to be returned by the next sweep
+	timer  *time.Timer       // of the next sweep; nil before the first
+	armed  bool              // timer is running
+	every  time.Duration     // what timer was set to
 }
 
 // A shard has the entries of some hashes, with its own lock. Of two keys with the same hash, only one can be leased.
@@ -124,10 +108,9 @@ type usage struct {
 
 // terms are the rule that a lease is for.
 type terms struct {
-	rule     string
-	limits   []core.Limit
-	compiled []algorithm.Limit
-	length   int64 // Lease in nanoseconds
+	rule   string
+	limits []core.Limit
+	length int64 // Lease in nanoseconds
 }
 
 // fit reports whether c, whose rule t has, has the terms t.
@@ -138,7 +121,7 @@ func (t *terms) fit(c *core.Claim) bool {
 // maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.
 const maxKnown = 64
 
-// termsOf returns the terms of a valid claim. Entries share them.
+// termsOf returns the terms of a claim. Entries share them.
 func (t *Table) termsOf(c *core.Claim) *terms {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,8 +130,7 @@ func (t *Table) termsOf(c *core.Claim) *terms {
 			return known
 		}
 	}
-	limits, _ := compiled.Limits(c)
-	own := &terms{ruleOf(c.Rule), slices.Clone(c.Limits), limits, int64(c.Lease)}
+	own := &terms{ruleOf(c.Rule), slices.Clone(c.Limits), int64(c.Lease)}
 	if len(t.known) < maxKnown {
 		t.known = append(t.known, own)
 	}

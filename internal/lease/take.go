@@ -120,7 +120,7 @@ func (t *Table) putBack(parts []part) {
 		s.mu.Lock()
 		s.decisions--
 		if p.entry.gone {
-			t.returnLater(p.entry.returning(p.taken))
+			t.returnLater(p.entry.refunds(p.taken))
 		} else {
 			p.entry.putBack(p.taken.At, p.taken.Count)
 		}
@@ -190,12 +190,12 @@ func (k *take) takeLocal(ctx context.Context) {
 // asks once more.
 func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result, lasts bool, err error) {
 	for again := false; ; again = true {
-		var unused []Exchange
+		var unused []core.Settlement
 		if k.warm || again {
 			unused = k.collect()
 		}
-		results, lasts, err := k.table.store.Lend(ctx, k.rest, unused, dst)
-		k.table.settleAll(unused)
+		results, lasts, err := k.table.store.Take(ctx, k.rest, unused, dst)
+		k.table.returnLater(k.table.settled(unused, err))
 		if err != nil {
 			return dst, false, err
 		}
@@ -253,16 +253,14 @@ func (k *take) each(f func(i int, c *core.Claim, s *shard, e *entry)) {
 	}
 }
 
-// collect ends the loans of the rest, and returns exchanges that return what is left of them. A key whose claim has other terms
+// collect ends the loans of the rest, and returns refunds of what is left of them. A key whose claim has other terms
 // gets a lease on these, unless a refill on the old ones is in flight.
-func (k *take) collect() (unused []Exchange) {
+func (k *take) collect() (unused []core.Settlement) {
 	k.each(func(i int, c *core.Claim, s *shard, e *entry) {
 		if e == nil {
 			return
 		}
-		if x := e.returning(e.finish(k.table.now(), e.terms.length)); x.Unused.Count > 0 {
-			unused = append(unused, x)
-		}
+		unused = append(unused, e.refunds(e.finish(k.table.now(), e.terms.length))...)
 		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
 			k.table.remove(s, k.part(i).hash, e)
 			k.table.add(s, k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms

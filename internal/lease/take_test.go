@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	c.Limits = core.MustParseLimits("99/d")
 	s.restOf(c).collect()
 	table.putBack([]part{p, {}})
-	if !ok || len(table.unused) != 1 || table.unused[0].terms != old || table.unused[0].Unused != (Unused{at, 4}) {
+	if !ok || len(table.unused) != 1 || !slices.Equal(table.unused[0].Limits, old.limits) || table.unused[0].At.UnixMicro() != at || table.unused[0].Cost != 4 {
 		t.Errorf("decided: %v, to be returned: %+v", ok, table.unused)
 	}
 	if s.LeaseStats().Decisions != 0 {
@@ -186,9 +187,9 @@ func TestAColdKeyAllocatesNothing(t *testing.T) {
 }
 
 // An admitting store admits everything.
-type admitting struct{}
+type admitting struct{ Store }
 
-func (admitting) Lend(_ context.Context, claims []core.Claim, _ []Exchange, dst []core.Result) ([]core.Result, bool, error) {
+func (admitting) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
 	return append(dst, core.Result{Allowed: true, Limit: claims[0].Limits[0], Remaining: 9}), false, nil
 }
 

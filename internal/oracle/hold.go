@@ -300,8 +300,8 @@ func (p *pair) add(g grant) {
 // rewindGrants shortens grants of l that last longer than a grant of now, because the clock went back. A grant of a window lasts as long as
 // the window.
 func (p *pair) rewindGrants(l core.Limit, now int64) {
-	if l.Algorithm != core.SlidingWindow && l.Algorithm != core.SlidingLog {
 	if stateOf(l).algorithm == core.FixedWindow {
+		return
 	}
 	grants := p.grants
 	p.grants = nil

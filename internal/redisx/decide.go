@@ -16,23 +16,20 @@ type decider struct {
 	denied deniedPairs
 }
 
-// decideClaims decides claims, which arrived at an instant, in the same calls that first return the unused requests of
-// exchanges to their limits. lasts reports whether the results are a denial that may be repeated.
-func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []core.Claim, exchanges []lease.Exchange, dst []core.Result) (
+// decideClaims decides claims, which arrived at an instant, in the same calls that first refund the unused requests of leases.
+// lasts reports whether the results are a denial that may be repeated.
+func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []core.Claim, unused []core.Settlement, dst []core.Result) (
 	results []core.Result, lasts bool, err error,
 ) {
 	j, err := s.layout.newTake(claims)
 	if err != nil || len(claims) == 0 {
 		return dst, false, err
 	}
-	for i := range exchanges {
-		j.addUnused(s.layout, &exchanges[i])
-	}
-	err = s.decide(ctx, j, begun)
-	for i := range exchanges {
-		exchanges[i].Outcome = j.outcome(err)
-	}
-	if err != nil {
+	j.addSettlements(s.layout, unused)
+	if err = s.decide(ctx, j, begun); err != nil {
+		if len(unused) > 0 {
+			err = j.marked(err)
+		}
 		return dst, false, err
 	}
 	s.server.decided.Do(func() { go s.server.warnOfEviction() })
@@ -50,15 +47,12 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 	return results, lasts, nil
 }
 
-// outcome returns the outcome for the unused requests that j, which has ended with err, should have returned.
-func (j *job) outcome(err error) lease.Outcome {
-	switch {
-	case err == nil:
-		return lease.Returned
-	case len(j.parts) == 0 && (j.unsent || isReply(err)):
-		return lease.NotReturned
+// marked returns err, with which j has ended, marked if j has certainly not refunded unused requests of leases.
+func (j *job) marked(err error) error {
+	if err != nil && len(j.parts) == 0 && (j.unsent || isReply(err)) {
+		return lease.NotRefunded{Err: err}
 	}
-	return lease.Unknown
+	return err
 }
 
 // decide decides j in one run if its keys may share one, or else in parts.

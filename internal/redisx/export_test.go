@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/compiled"
-	"github.com/spillgate/spillgate/internal/lease"
 )
 
 // Shift stops the clocks, if they are not, and sets them to d later.
@@ -28,13 +26,9 @@ func (s *Store) SetLocal(t time.Time) {
 
 // ChargeAhead charges requests of a claim ahead, at most want.
 func (s *Store) ChargeAhead(c core.Claim, want int64) (charged int64, err error) {
-	limits, err := compiled.Limits(&c)
-	if err != nil {
-		return 0, err
-	}
-	x := lease.Exchange{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want}
-	err = lender{s.decider}.chargeAhead(context.Background(), &x)
-	return x.Charged, err
+	c.Cost = int(want)
+	charged, _, err = s.decider.Lend(context.Background(), c, nil)
+	return charged, err
 }
 
 // LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.

@@ -2,74 +2,49 @@ package redisx
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/lease"
+	"github.com/spillgate/spillgate/internal/compiled"
 )
 
-// A lender implements lease.Store.
-type lender struct{ *decider }
-
-// Lend implements lease.Store. Each exchange without claims is a request of its own, so that those with equal limits share a plan and
-// a run.
-func (s lender) Lend(ctx context.Context, claims []core.Claim, exchanges []lease.Exchange, dst []core.Result) ([]core.Result, bool, error) {
-	if len(claims) > 0 {
-		return s.decideClaims(ctx, time.Now(), claims, exchanges, dst)
-	}
-	errs := make([]error, len(exchanges))
-	each(len(exchanges), func(i int) {
-		growStack(i) // a refill, and each return of a sweep, has a goroutine of its own
-		if x := &exchanges[i]; x.Want > 0 {
-			errs[i] = s.chargeAhead(ctx, x)
-		} else {
-			errs[i] = s.returnUnused(ctx, x)
-		}
-	})
-	return dst, false, errors.Join(errs...)
+// Take implements lease.Store.
+func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
+	return s.decideClaims(ctx, time.Now(), claims, unused, dst)
 }
 
-// chargeAhead charges ahead the requests that x wants, in a call that first returns x.Unused to its limits.
-func (s lender) chargeAhead(ctx context.Context, x *lease.Exchange) error {
+// Lend implements lease.Store.
+func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error) {
+	growStack(1) // a refill has a goroutine of its own
+	limits, err := compiled.Limits(&loan)
+	if err != nil {
+		return 0, nil, err
+	}
 	j := s.layout.newJob(false) // of one key
-	j.add(s.layout, x.Pair.Rule, x.Pair.Key, x.Compiled, op{does: peek, cost: 1})
-	j.addUnused(s.layout, x)
-	j.add(s.layout, x.Pair.Rule, x.Pair.Key, x.Compiled, op{does: lend, cost: x.Want})
+	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: peek, cost: 1})
+	j.addSettlements(s.layout, unused)
+	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, cost: int64(loan.Cost)})
 	if how := s.queues.how(); how != anyKeys {
 		how.split(j, s.layout)
 	}
 	j.prepare(false)
-	err := s.queues.do(ctx, j, time.Now())
-	if x.Outcome = j.outcome(err); err != nil {
-		return err
+	if err := s.queues.do(ctx, j, time.Now()); err != nil {
+		return 0, nil, j.marked(err)
 	}
-	x.At, x.Charged = j.at, j.ops[len(j.ops)-1].moved
-	x.Left = make([]core.Result, len(j.usages))
-	for i := range j.usages {
-		u := &j.usages[i]
-		x.Left[i] = core.Result{
-			At: time.UnixMicro(j.at), Remaining: int(u.Remaining), Granted: int(u.Granted), RefillAfter: micros(u.Refill), ResetAfter: micros(u.Reset),
-		}
-	}
+	charged, left = j.ops[len(j.ops)-1].moved, j.appendResults(nil, []core.Claim{loan})
 	j.release()
-	return nil
+	return charged, left, nil
 }
 
-// returnUnused refunds x.Unused to its limits.
-func (s lender) returnUnused(ctx context.Context, x *lease.Exchange) error {
-	j := s.layout.newJob(true)
-	j.addUnused(s.layout, x)
-	err := s.settle(ctx, j, s.queues.how())
-	if x.Outcome = j.outcome(err); err == nil {
-		j.release()
-	}
-	return err
-}
-
-// addUnused adds an op that refunds the unused requests of an exchange.
-func (j *job) addUnused(layout *layout, x *lease.Exchange) {
-	if u := x.Unused; u.Count > 0 {
-		j.add(layout, x.Pair.Rule, x.Pair.Key, x.Compiled, op{does: adjust, cost: u.Count, at: u.At})
-	}
+// Refund implements lease.Store. Each refund is a request of its own, so that refunds of equal limits share a plan and a run.
+func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
+	errs := make([]error, len(unused))
+	each(len(unused), func(i int) {
+		growStack(i)
+		j := s.layout.newSettle(unused[i : i+1])
+		if errs[i] = j.marked(s.settle(ctx, j, s.queues.how())); errs[i] == nil {
+			j.release()
+		}
+	})
+	return errs
 }

@@ -8,24 +8,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// exchange returns an exchange for a claim.
-func exchange(t *testing.T, c core.Claim, want int64, unused lease.Unused) lease.Exchange {
-	t.Helper()
-	limits := must.Get(compiled.Limits(&c))(t)
-	return lease.Exchange{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Compiled: limits, Want: want, Unused: unused}
+// refundOf returns the refund of so many requests of a claim that were charged ahead at an instant: none if n is 0.
+func refundOf(c core.Claim, at, n int64) []core.Settlement {
+	if n == 0 {
+		return nil
+	}
+	return []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: time.UnixMicro(at), Cost: int(n)}}
 }
 
-// returningJob returns a job that decides a claim and first returns unused requests.
-func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Unused) *job {
+// returningJob returns a job that decides a claim and first refunds requests.
+func (s *Store) returningJob(t *testing.T, c core.Claim, at, n int64) *job {
 	j := s.jobOf(t, c)
-	x := exchange(t, c, 0, unused)
-	j.addUnused(s.decider.layout, &x)
+	j.addSettlements(s.decider.layout, refundOf(c, at, n))
 	j.prepare(false)
 	return j
 }
@@ -33,9 +32,12 @@ func (s *Store) returningJob(t *testing.T, c core.Claim, unused lease.Unused) *j
 // ahead charges n requests ahead, and returns how many the server allowed.
 func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, charged int64) {
 	t.Helper()
-	x := exchange(t, c, n, lease.Unused{})
-	must.Do(t, (lender{s.decider}).chargeAhead(context.Background(), &x))
-	return x.At, x.Charged
+	c.Cost = int(n)
+	charged, left, err := s.decider.Lend(context.Background(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left[0].At.UnixMicro(), charged
 }
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
@@ -102,10 +104,10 @@ func TestALoanIsAtMostHalfOfWhatRemains(t *testing.T) {
 func TestALoanReportsWhatItLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
-	x := exchange(t, c, 30, lease.Unused{})
-	must.Do(t, (lender{s.decider}).chargeAhead(t.Context(), &x))
-	if x.Left[0].Remaining != 70 || x.Left[1].Remaining != 60 || x.Charged != 30 {
-		t.Errorf("got %+v, charged %d", x.Left, x.Charged)
+	c.Cost = 30
+	charged, left, err := s.decider.Lend(t.Context(), c, nil)
+	if err != nil || left[0].Remaining != 70 || left[1].Remaining != 60 || charged != 30 {
+		t.Errorf("got %+v, charged %d, %v", left, charged, err)
 	}
 }
 
@@ -132,16 +134,14 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 			c := core.Claim{Key: limits, Limits: core.MustParseLimits(limits)}
 			at1, _ := s.ahead(t, c, 50)
 			s.ahead(t, c, 25)
-			b := lease.Unused{At: at1, Count: 15}
 			c.Cost = 41
-			denied := s.returningJob(t, c, b)
+			denied := s.returningJob(t, c, at1, 15)
 			s.mustRun(t, denied)
 			if denied.admitted() || denied.usages[0].Remaining != 40 {
 				t.Errorf("%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
 			}
 			c.Cost = 40
-			b = lease.Unused{}
-			admitted := s.returningJob(t, c, b)
+			admitted := s.returningJob(t, c, 0, 0)
 			s.mustRun(t, admitted)
 			if !admitted.admitted() || admitted.usages[0].Remaining != 0 {
 				t.Errorf("%s: 40 of 40: %+v, want none remaining", limits, admitted.usages)
@@ -160,7 +160,7 @@ func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 		c.Cost = 60
 		s.mustRun(t, s.jobOf(t, c))
 		c.Cost = 1
-		s.mustRun(t, s.returningJob(t, c, lease.Unused{At: at, Count: 50}))
+		s.mustRun(t, s.returningJob(t, c, at, 50))
 		if n := s.remains(t, c); n != 39 {
 			t.Errorf("%d remain of 100 after a reset and 61 requests, want 39", n)
 		}
@@ -178,9 +178,7 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 		atA, _ := s.ahead(t, claims[0], 10)
 		atB, _ := s.ahead(t, claims[2], 20)
 		j := s.jobOf(t, claims...)
-		for _, x := range []lease.Exchange{exchange(t, claims[0], 0, lease.Unused{At: atA, Count: 4}), exchange(t, claims[2], 0, lease.Unused{At: atB, Count: 6})} {
-			j.addUnused(s.decider.layout, &x)
-		}
+		j.addSettlements(s.decider.layout, append(refundOf(claims[0], atA, 4), refundOf(claims[2], atB, 6)...))
 		j.prepare(false)
 		s.mustRun(t, j)
 		for i, want := range []int64{93, 99, 85, 99} {
@@ -229,35 +227,42 @@ func (errorReply) RedisError()     {}
 // them twice would exceed the limit.
 func TestOutcomesOfReturns(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
-	limits, _ := compiled.Limits(&c)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, call := range map[string]struct {
-		claims []core.Claim
-		want   int64
-	}{"a refill": {nil, 10}, "a return": {nil, 0}, "a decision": {[]core.Claim{c}, 0}} {
+	for name, call := range map[string]func(context.Context, *decider, []core.Settlement) error{
+		"a refill": func(ctx context.Context, d *decider, unused []core.Settlement) error {
+			loan := c
+			loan.Cost = 10
+			_, _, err := d.Lend(ctx, loan, unused)
+			return err
+		},
+		"a return": func(ctx context.Context, d *decider, unused []core.Settlement) error { return d.Refund(ctx, unused)[0] },
+		"a decision": func(ctx context.Context, d *decider, unused []core.Settlement) error {
+			_, _, err := d.Take(ctx, []core.Claim{c}, unused, nil)
+			return err
+		},
+	} {
 		for why, row := range map[string]struct {
-			ctx     context.Context
-			failure error
-			want    lease.Outcome
+			ctx         context.Context
+			failure     error
+			notRefunded bool
 		}{
-			"answered":  {t.Context(), nil, lease.Returned},
-			"not sent":  {over, nil, lease.NotReturned},
-			"cut":       {t.Context(), errors.New("cut"), lease.Unknown},
-			"OOM":       {t.Context(), errorReply("OOM"), lease.NotReturned},
-			"read only": {t.Context(), errorReply("READONLY"), lease.NotReturned},
-			"no right":  {t.Context(), errorReply("NOPERM"), lease.NotReturned},
+			"answered":  {t.Context(), nil, false},
+			"not sent":  {over, nil, true},
+			"cut":       {t.Context(), errors.New("cut"), false},
+			"OOM":       {t.Context(), errorReply("OOM"), true},
+			"read only": {t.Context(), errorReply("READONLY"), true},
+			"no right":  {t.Context(), errorReply("NOPERM"), true},
 		} {
 			s, h := frozenStore(t), new(failing)
 			s.decider.server.client.AddHook(h)
 			at, n := s.ahead(t, c, 20)
 			h.err = row.failure
-			exchanges := []lease.Exchange{{Pair: core.Pair{Rule: "default", Key: "k"}, Compiled: limits, Want: call.want, Unused: lease.Unused{At: at, Count: n}}}
-			_, _, err := lender{s.decider}.Lend(row.ctx, call.claims, exchanges, nil)
-			if got := exchanges[0].Outcome; got != row.want || (err == nil) != (row.want == lease.Returned) {
-				t.Errorf("%s, %s: %d, %v, want %d", name, why, got, err, row.want)
+			err := call(row.ctx, s.decider, refundOf(c, at, n))
+			if got := errors.As(err, new(lease.NotRefunded)); got != row.notRefunded || (err == nil) != (why == "answered") {
+				t.Errorf("%s, %s: %v, known that nothing was refunded: %v, want %v", name, why, err, got, row.notRefunded)
 			}
-			if got, want := s.remains(t, c), int64(80); row.want != lease.Returned && got != want || row.want == lease.Returned && got < 89 {
+			if got, want := s.remains(t, c), int64(80); err != nil && got != want || err == nil && got < 89 {
 				t.Errorf("%s, %s: %d remain", name, why, got)
 			}
 		}

@@ -23,7 +23,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
-	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -97,8 +96,8 @@ func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 		{[]int64{1, 0, code * failed}, false},
 	} {
 		c := core.Claim{Key: "a", Limits: core.MustParseLimits("5/m"), Peek: true}
-		j, x := s.jobOf(t, c), exchange(t, c, 9, lease.Unused{})
-		j.add(s.decider.layout, c.Rule, c.Key, x.Compiled, op{does: lend, cost: 9})
+		j := s.jobOf(t, c)
+		j.add(s.decider.layout, c.Rule, c.Key, j.ops[0].limits, op{does: lend, cost: 9})
 		j.prepare(false)
 		err := s.decider.server.deliver(row.reply, []*job{j})
 		if err == nil {

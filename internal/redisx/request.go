@@ -137,9 +137,15 @@ func (l *layout) newTake(claims []core.Claim) (*job, error) {
 	return j, nil
 }
 
-// newSettle returns the job of a Settle of valid settlements. It leaves out those that change nothing.
+// newSettle returns the job of a Settle of valid settlements.
 func (l *layout) newSettle(settlements []core.Settlement) *job {
 	j := l.newJob(true)
+	j.addSettlements(l, settlements)
+	return j
+}
+
+// addSettlements adds ops that settle. It leaves out settlements that change nothing.
+func (j *job) addSettlements(l *layout, settlements []core.Settlement) {
 	for i := range settlements {
 		s := &settlements[i]
 		o := op{does: adjust, of: i, cost: min(int64(max(s.Cost, 1)), algorithm.MaxExact), final: min(int64(s.Final), algorithm.MaxExact), dryRun: s.DryRun}
@@ -163,7 +169,6 @@ func (l *layout) newSettle(settlements []core.Settlement) *job {
 			j.add(l, s.Rule, s.Key, limits, o)
 		}
 	}
-	return j
 }
 
 // add adds an op. Those that are decided must come first.

@@ -89,7 +89,7 @@ func (s *Store) leasesFor(claims []core.Claim) *lease.Table {
 	for i := range claims {
 		if claims[i].Lease > 0 {
 			if t == nil {
-				s.leases.CompareAndSwap(nil, lease.New(lender{s.decider}))
+				s.leases.CompareAndSwap(nil, lease.New(s.decider))
 			}
 			return s.leases.Load()
 		}
