@@ -168,15 +168,3 @@ func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
 		}
 	}
 }
-
-func TestLeast(t *testing.T) {
-	for _, remaining := range [][]int{{3}, {3, 4, 5}, {4, 3, 5}, {5, 4, 3}} {
-		var results []core.Result
-		for _, n := range remaining {
-			results = append(results, core.Result{Remaining: n})
-		}
-		if got := least(results); got != 3 {
-			t.Errorf("the least of %v: %d", remaining, got)
-		}
-	}
-}

@@ -211,12 +211,7 @@ func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result
 }
 
 func isAdmitted(results []core.Result) bool {
-	for i := range results {
-		if !results[i].Allowed && !results[i].DryRun {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed && !r.DryRun })
 }
 
 // merge appends the results of all claims in order. If the store denied, it puts back what was taken from leases.
@@ -304,7 +299,7 @@ func (k *take) count(results []core.Result) {
 		if !leasable(c) || sharesPair(k.claims, i) {
 			return
 		}
-		few := least(of) <= 1 // half of what remains would be nothing, and each request has to ask the store anyway
+		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
 		if e == nil && !few {
 			if len(k.claims) > 1 && t.asked.within(hash, now, int64(c.Lease)) {
 				e = t.add(s, hash, c)
@@ -323,13 +318,4 @@ func (k *take) count(results []core.Result) {
 			t.fetch(hash, e, 0)
 		}
 	})
-}
-
-// least returns the smallest Remaining of results.
-func least(results []core.Result) int {
-	n := results[0].Remaining
-	for i := range results {
-		n = min(n, results[i].Remaining)
-	}
-	return n
 }

@@ -195,7 +195,7 @@ func (admitting) Take(_ context.Context, claims []core.Claim, _ []core.Settlemen
 
 // TestAKeyNearItsLimitIsNotLeased checks that no refill is asked for where half of what remains is nothing.
 func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
-	for limits, keys := range map[string]int{"2/d": 0, "3/d": 1} {
+	for limits, keys := range map[string]int{"2/d": 0, "3/d": 1, "2/d, 3/h": 0, "3/d, 2/h": 0, "3/d, 3/h": 1} {
 		s := newFake(t)
 		c := leasedFor("k", limits)
 		for range 2 {
