@@ -142,4 +142,5 @@ func init() {
 		}
 		return of.(*Claim).compile()
 	}
+	compiled.Full = func(settlements any) error { return tooMuch(settlements.([]Settlement)) }
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // Grant gives a key n more requests under a rule of l now, on top of its limits, as when support adds to a customer's
@@ -35,6 +37,21 @@ func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...
 	}
 	l.grants.add(Granted{Rule: own.rule.Name, Key: key, Requests: n, At: time.Now()})
 	return nil
+}
+
+// tooMuch returns an error that names the grants to sliding logs among settlements: one of them is more than the log can hold.
+func tooMuch(settlements []Settlement) error {
+	var errs []error
+	for i := range settlements {
+		s := &settlements[i]
+		for _, l := range s.Limits {
+			if l.Algorithm == SlidingLog && s.Grant > 0 {
+				err := invalid("requests must be at most %d for %v, together with earlier grants, got %d", algorithm.MaxMembers-l.Rate, l, s.Grant)
+				errs = append(errs, within(fmt.Sprintf("grant of rule %q", ruleName(s.Rule)), err))
+			}
+		}
+	}
+	return prefix(allOf(errs...))
 }
 
 // Grants returns the grants that l has made, for operators: package telemetry shows them.

@@ -211,7 +211,7 @@ func (m *MemoryStore) settle(settlements []Settlement) error {
 	}
 	at, err := m.store.Do(ops, nil)
 	if err != nil {
-		return prefix(invalid("%v", err))
+		return tooMuch(settlements)
 	}
 	for i := range ops {
 		if o := &ops[i]; o.Kind == memory.Renew && o.At == at {

@@ -261,6 +261,10 @@ func TestGrantMistakes(t *testing.T) {
 	}{
 		{"plan", "k", 0, nil, core.ErrInvalid, "and not 0, got 0"},
 		{"plan", "k", 1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
+		{
+			"plan", "k", 9001, []core.Limit{core.PerHour(1000).Using(core.SlidingLog)}, core.ErrInvalid,
+			`grant of rule "plan": requests must be at most 9000 for 1000/1h;sliding-log, together with earlier grants, got 9001`,
+		},
 		{"plan", "k", -1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
 		{"plan", "", 1, nil, core.ErrNoKey, "grant of rule"},
 		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},

@@ -91,8 +91,8 @@ const (
 // NoInstant is the At of an Op whose Take another store has decided.
 const NoInstant = -1 << 63
 
-// ErrFull means that a sliding log cannot hold what is granted.
-var ErrFull = errors.New("a sliding log holds at most 10000 requests, its rate and grants together")
+// ErrFull means that a sliding log cannot hold what is granted: at most algorithm.MaxMembers, its rate and grants together.
+var ErrFull = errors.New("a sliding log is full")
 
 // An Answer is the result of one limit of an Op that is decided.
 type Answer struct {

@@ -30,8 +30,8 @@ func codeOf(reply []int64) int64 {
 // errFarOff wraps ErrInvalid, because this process's clock may be the one that is wrong.
 var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
 
-// errFull wraps ErrInvalid, because the caller grants too much.
-var errFull = fmt.Errorf("spillgate: %w: a sliding log holds at most %d requests, with all that is granted", core.ErrInvalid, maxMembers)
+// errFull means that a sliding log cannot hold what is granted. compiled.Full has the error that Settle returns.
+var errFull = errors.New("a sliding log is full")
 
 // How many numbers a reply that has a code has for each limit, and the zero of the last one: see lua/op.lua.
 const (

@@ -27,6 +27,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
@@ -156,7 +157,9 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	if err := s.decider.settle(ctx, j, s.decider.queues.how()); err != nil {
+	if err := s.decider.settle(ctx, j, s.decider.queues.how()); errors.Is(err, errFull) {
+		return compiled.Full(settlements)
+	} else if err != nil {
 		return err
 	}
 	for i := range j.ops {
