@@ -235,7 +235,7 @@ func TestWindowKeepsItsCountWhenTheClockIsSet(t *testing.T) {
 		{"ahead by whole windows", 1010, 600, 3, 960},
 		{"back by half a window", 1010, -30, 3, 990},
 		{"ahead, after the window has ended", 1020, 15, 0, 1005},
-		{"the clock itself went back across the turn", 959, 0, 3, 960},
+		{"the clock itself went back across the start", 959, 0, 3, 960},
 		{"by one period", 900, 0, 3, 960},
 		{"by more than one period", 899, 0, 3, 840},
 	} {

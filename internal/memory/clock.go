@@ -58,7 +58,7 @@ func (c *clock) read() (now, offset int64) {
 // millisecond, which may be the time between the readings of both clocks.
 func (c *clock) check(now int64, t time.Time) {
 	c.checked.Store(now)
-	// t is moved so that its monotonic reading is now's, and then up to a whole microsecond: else the turn of a window
+	// t is moved so that its monotonic reading is now's, and then up to a whole microsecond: else the start of a window
 	// would be rounded up to the next second.
 	passed := time.Duration(now-c.epoch) * time.Microsecond
 	t = t.Add(passed - t.Sub(c.start))

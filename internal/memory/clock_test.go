@@ -149,8 +149,8 @@ func TestWallClockThatIsSet(t *testing.T) {
 				if wait := time.Duration(r.Retry) * time.Microsecond; wait > 66*time.Second {
 					t.Errorf("algorithm %d, set by %v: denied for %v", a, step, wait)
 				}
-				if turn := (s.at() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && turn != 0 {
-					t.Errorf("set by %v: the window turns %dµs after the minute", step, turn)
+				if start := (s.at() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && start != 0 {
+					t.Errorf("set by %v: the window starts %dµs after the minute", step, start)
 				}
 				time.Sleep(time.Duration(r.Retry) * time.Microsecond)
 				if r := take(s, "key", l, 1); r.Retry != 0 {
