@@ -122,10 +122,13 @@ func kindOf(peek, hold bool) memory.Kind {
 // take is Take for those claims of c that by decides. They are valid.
 func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 	m.once.Do(m.init)
-	var opRoom [2]memory.Op
-	claims := c.claims()
-	ops, limits := slices.Grow(opRoom[:0], len(claims))[:len(claims)], 0
-	n := 0
+	var oneOp [1]memory.Op
+	ops, claims := oneOp[:], c.claims()
+	if len(claims) != 1 { // a larger room takes time to clear
+		var room [2]memory.Op
+		ops = slices.Grow(room[:0], len(claims))[:len(claims)]
+	}
+	n, limits := 0, 0
 	for i := range claims {
 		a := &claims[i]
 		if a.by != by {

@@ -4,7 +4,7 @@
 //	if wait := limit.Row.Open(&s, cost); wait == 0 {
 //		limit.Row.Charge(&s, cost)
 //	}
-//	u := limit.Row.Report(&s)
+//	limit.Row.Report(&s) // sets s.Usage
 //
 // It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch. The Lua files of internal/redisx
 // have the functions of Row under the same names, and tests compare both with internal/oracle.

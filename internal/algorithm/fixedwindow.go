@@ -75,7 +75,7 @@ var fixedWindow = Row{
 			}
 		}
 	},
-	Report: func(s *State) Usage { return s.report(s.Used, (*State).untilWindow) },
+	Report: func(s *State) { s.Usage = s.report(s.Used, (*State).untilWindow) },
 	Ends: func(r *Record) int64 {
 		if r.Level == 0 {
 			return r.At

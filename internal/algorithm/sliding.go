@@ -129,7 +129,7 @@ var slidingWindow = Row{
 			}
 		}
 	},
-	Report: func(s *State) Usage { return s.report(s.used, (*State).untilRing) },
+	Report: func(s *State) { s.Usage = s.report(s.used, (*State).untilRing) },
 	Ends:   periodEnds,
 }
 

@@ -63,7 +63,7 @@ var slidingLog = Row{
 			}
 		}
 	},
-	Report: func(s *State) Usage { return s.report(s.used, (*State).untilLog) },
+	Report: func(s *State) { s.Usage = s.report(s.used, (*State).untilLog) },
 	Ends:   periodEnds,
 }
 

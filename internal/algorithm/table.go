@@ -37,8 +37,8 @@ type Row struct {
 	// that could wait, or NoTurn.
 	Refund func(s *State, at, turn, cost int64)
 
-	// Report says what s leaves.
-	Report func(s *State) Usage
+	// Report sets s.Usage.
+	Report func(s *State)
 
 	// Ends returns the instant from which the state equals a new one. If that instant has passed, Ends may return an
 	// earlier one.
@@ -86,6 +86,14 @@ type State struct {
 	others int64 // of buckets: the level of the fullest sibling
 	Behind int64 // of buckets: how long the siblings make the request wait
 	used   int64 // of sliding limits
+	Answer
+}
+
+// An Answer is what a limit says of a claim. The store sets Retry and Wait.
+type Answer struct {
+	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or Never
+	Wait  int64 // microseconds until the turn of a request that is admitted
+	Usage Usage
 }
 
 // inFlight measures what its pair holds, which the pair counts.
@@ -100,5 +108,5 @@ var inFlight = Row{
 	},
 	Charge: func(*State, int64) {},
 	Refund: func(*State, int64, int64, int64) {},
-	Report: func(s *State) Usage { return Usage{Remaining: s.Limit.Capacity} },
+	Report: func(s *State) { s.Usage = Usage{Remaining: s.Limit.Capacity} },
 }

@@ -65,22 +65,16 @@ func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 	return b
 }
 
-// Report says what b leaves, if it drains at rate.
-func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
-	free := l.Full - b.Level // negative if a charge has overfilled the bucket
-	rest := free
-	if free > 0 {
-		u.Remaining, rest = free/l.Period, free%l.Period
+// Report sets u to what b leaves of l, if the fullest sibling has a level of others.
+func (b *Bucket) Report(l *Limit, others, now int64, u *Usage) {
+	left := max(0, l.Full-max(b.Level, others)) / l.Period
+	if *u = (Usage{Remaining: left}); left < l.Capacity {
+		u.Refill, u.Reset = b.until(l, l.Rate, now, l.fullWith(left+1)), b.until(l, l.Rate, now, 0)
 	}
-	switch {
-	case u.Remaining == l.Capacity:
-	case l.Unit == 1: // same result as until
-		u.Refill, u.Reset = CeilDiv(l.Period-rest, rate), CeilDiv(b.Level, rate)
-	default:
-		u.Refill, u.Reset = b.until(l, rate, now, b.Level-(l.Period-rest)), b.until(l, rate, now, 0)
-	}
-	return u
 }
+
+// fullWith returns the highest level that leaves room for n requests, or 0.
+func (l *Limit) fullWith(n int64) int64 { return max(0, l.Full-n*l.Period) }
 
 // tokenBucket is the row of TokenBucket.
 var tokenBucket = Row{
@@ -216,22 +210,16 @@ func (s *State) BeginsBan(cost int64) bool {
 	return l.Ban > 0 && s.Level <= last && addProduct(max(s.Level, s.others), cost, l.Period) > last
 }
 
-func reportBucket(s *State) Usage {
-	l := s.Limit
-	if s.Siblings == 0 || l.Rate == 0 {
-		return s.Report(l, l.Rate, s.Now)
-	}
-	u := Usage{Remaining: max(0, l.Full-max(s.Level, s.others)) / l.Period}
-	target := max(0, l.Full-(u.Remaining+1)*l.Period)
-	u.Refill, u.Reset = s.until(l, l.Rate, s.Now, target), s.until(l, l.Rate, s.Now, 0)
-	for i := range s.Run {
-		if r := &s.Run[i]; r.isSibling(l) {
+func reportBucket(s *State) {
+	l, u := s.Limit, &s.Usage
+	s.Report(l, s.others, s.Now, u)
+	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
+		if r := &s.Run[i]; l.Rate > 0 && r.isSibling(l) {
 			b, rate := s.view(r), int64(r.Sibling)
-			u.Refill = max(u.Refill, b.until(l, rate, s.Now, target+b.Raised))
+			u.Refill = max(u.Refill, b.until(l, rate, s.Now, l.fullWith(u.Remaining+1)+b.Raised))
 			u.Reset = max(u.Reset, b.until(l, rate, s.Now, b.Raised))
 		}
 	}
-	return u
 }
 
 // A booking is a charge for a request that waits for its turn. Until its turn, the bucket is more than full. The level

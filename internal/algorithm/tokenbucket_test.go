@@ -110,7 +110,8 @@ func TestBucketEndsWhenItIsEmpty(t *testing.T) {
 func TestLevelAboveFullIsExact(t *testing.T) {
 	l := bucketLimit(t, 100, 60_000_000, 100)
 	b := Bucket{}.Charge(l, 100).Charge(l, 563)
-	if u := b.Report(l, l.Rate, 0); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
+	var u Usage
+	if b.Report(l, 0, 0, &u); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
 		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
 	}
 	if b = b.Charge(l, MaxExact); b.Level != MaxExact {

@@ -112,7 +112,7 @@ func settle(s *Store, queries []query) {
 func reset(s *Store, p Pair) { _, _ = s.Do([]Op{{Kind: Reset, Pair: p}}, nil) }
 
 // shard returns the shard that has the records of p.
-func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
+func (s *Store) shard(p Pair) *shard { return &s.shards[p.shard()] }
 
 // pairOf returns the pair of a rule and a key.
 func pairOf(rule, key string) Pair { return RuleOf(rule).Pair(key) }

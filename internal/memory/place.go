@@ -10,73 +10,70 @@ import (
 // records now.
 func (c *call) placeAll(dryRun bool) bool {
 	placed := false
-	for i := range c.pairs {
-		if p := &c.pairs[i]; p.fits && p.DryRun == dryRun && p.Kind != Peek {
-			placed = c.place(p) || placed
+	for i := range c.ops {
+		if o := &c.ops[i]; o.fits && o.DryRun == dryRun && o.Kind != Peek {
+			placed = c.place(o) || placed
 		}
 	}
 	if !placed {
 		return true
 	}
-	if c.findAll(); len(c.pairs) == 1 || !c.sumUp() {
+	if c.findAll(); len(c.ops) == 1 || !c.sumUp() {
 		return true
-	}
-	for i := range c.pairs {
-		c.pairs[i].fits = true
 	}
 	return c.decide(dryRun) || dryRun
 }
 
-// place gives p the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
+// place gives o the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
 // then records may have moved and, in a full store, several asks may have got the same record.
-func (c *call) place(p *pair) (placed bool) {
-	if (p.record == nil || p.record.Pair != p.Pair.id) && p.needsCells() {
-		c.placeOne(p, algorithm.CellsKind, 0)
+func (c *call) place(o *Op) (placed bool) {
+	if (o.record == nil || o.record.Pair != o.Pair.id) && o.needsCells() {
+		c.placeOne(o, algorithm.CellsKind, 0)
 		placed = true
 	}
-	for i := range p.asks {
-		if a := &p.asks[i]; (a.Stored == nil || a.id != p.Pair.id) && a.isCharged() {
-			a.added = c.placeOne(p, a.Limit.Kind, a.Limit.Sibling) || a.added
+	for i := range o.asks {
+		if a := &o.asks[i]; (a.Stored == nil || a.id != o.Pair.id) && o.charges(a) {
+			a.added = c.placeOne(o, a.Limit.Kind, a.Limit.Sibling) || a.added
 			placed = true
 		}
 	}
 	return placed
 }
 
-// needsCells reports whether p adds a cell.
-func (p *pair) needsCells() bool {
-	for i := range p.asks {
-		switch a := &p.asks[i]; {
-		case p.Kind == Grant && a.Limit.Row.Book == nil, p.Kind != Grant && a.BeginsBan(a.asked):
+// needsCells reports whether o adds a cell.
+func (o *Op) needsCells() bool {
+	for i := range o.asks {
+		switch a := &o.asks[i]; {
+		case o.Kind == Grant && a.Limit.Row.Book == nil, o.Kind != Grant && a.BeginsBan(a.asked):
 			return true
 		}
 	}
-	return p.Kind == Hold || p.Kind == Ban
+	return o.Kind == Hold || o.Kind == Ban
 }
 
-// isCharged reports whether its op charges a. A rate of 0 needs no state.
-func (a *ask) isCharged() bool {
-	if p := a.pair; p.Kind == Hold || p.Kind == Grant && (p.N > 0 || a.Limit.Row.Book == nil) {
+// charges reports whether o charges a. A rate of 0 needs no state.
+func (o *Op) charges(a *ask) bool {
+	if o.Kind == Hold || o.Kind == Grant && (o.N > 0 || a.Limit.Row.Book == nil) {
 		return false
 	}
 	return a.Limit.IsCharged()
 }
 
-// placeOne gives the pair of p a record of a kind, or has it share one. It reports whether it has added one.
-func (c *call) placeOne(p *pair, kind uint64, sibling uint32) (added bool) {
-	s, id := p.shard, p.Pair.id
+// placeOne gives the pair of o a record of a kind, or has it share one. It reports whether it has added one.
+func (c *call) placeOne(o *Op, kind uint64, sibling uint32) (added bool) {
+	s, id := o.shard, o.Pair.id
 	if s.find(id, kind) == nil {
-		if !c.makeRoom(p, kind) {
-			s.ensure(p.Pair.shared, kind, sibling, c.now, p.Pair.shared)
+		if !c.makeRoom(o, kind) {
+			s.ensure(o.Pair.shared, kind, sibling, c.now, o.Pair.shared)
 			return false
 		}
 		first := !s.has(id)
-		s.copyShared(p.Pair, kind)
+		s.copyShared(o.Pair, kind)
 		if first && kind != algorithm.CellsKind {
-			s.copyShared(p.Pair, algorithm.CellsKind)
+			s.copyShared(o.Pair, algorithm.CellsKind)
 		}
 	}
-	s.ensure(id, kind, sibling, c.now, p.Pair.shared)
+	s.ensure(id, kind, sibling, c.now, o.Pair.shared)
 	return true
 }
 
@@ -140,17 +137,17 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of p may have a record more, of a kind that it has none of. In a full store, it drops idle
+// makeRoom reports whether the pair of o may have a record more, of a kind that it has none of. In a full store, it drops idle
 // records, if it finds some in a bounded time. Shards without idle records cost nothing.
-func (c *call) makeRoom(p *pair, kind uint64) bool {
-	if run, _ := p.shard.of(p.Pair.id); len(run) > 0 {
+func (c *call) makeRoom(o *Op, kind uint64) bool {
+	if run, _ := o.shard.of(o.Pair.id); len(run) > 0 {
 		return len(run) < maxStates || kind == algorithm.CellsKind
 	}
 	s := c.store
 	for ; c.sweeps < sweepShards; c.sweeps++ {
 		if s.addPair() {
-			if at := c.now - idleTTL; p.shard.ends.Load() <= at {
-				s.pairs.Add(-c.sweep(p.shard, at, sweepIfRoom))
+			if at := c.now - idleTTL; o.shard.ends.Load() <= at {
+				s.pairs.Add(-c.sweep(o.shard, at, sweepIfRoom))
 			}
 			return true
 		}

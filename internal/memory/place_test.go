@@ -276,18 +276,13 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 		decide(s, asks)
 		hold(s, "held", l)
 		for i := range s.shards {
-			room := s.shards[i].room
-			if cap(room.asks) > maxRoom || cap(room.pairs) > maxRoom {
-				t.Fatalf("%d keys: a room for %d asks of %d pairs is kept, want at most %d", keys, cap(room.asks), cap(room.pairs), maxRoom)
+			room := s.shards[i].room.asks
+			if cap(room) > maxRoom {
+				t.Fatalf("%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
 			}
-			for _, a := range room.asks {
-				if a.Stored != nil || a.Run != nil || a.Cells != nil {
-					t.Fatalf("%d keys: the room of shard %d keeps a record", keys, i)
-				}
-			}
-			for _, p := range room.pairs {
-				if p.Limits != nil || p.record != nil || p.cells != nil {
-					t.Fatalf("%d keys: the room of shard %d keeps an op", keys, i)
+			for _, a := range room {
+				if a.Limit != nil || a.Stored != nil || a.Run != nil || a.Cells != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps a limit or a record", keys, i)
 				}
 			}
 		}

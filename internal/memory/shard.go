@@ -181,8 +181,8 @@ func (s *shard) drop(i int) (pairs int64) {
 
 // keeps reports whether an op is about the pair, or the shared records, of this id.
 func (c *call) keeps(id uint64) bool {
-	for i := range c.pairs {
-		if p := &c.pairs[i].Pair; p.id == id || p.shared == id {
+	for i := range c.ops {
+		if p := &c.ops[i].Pair; p.id == id || p.shared == id {
 			return true
 		}
 	}

@@ -30,6 +30,7 @@ func New(maxKeys int, now func() time.Time) *Store {
 	s := &Store{maxKeys: int64(maxKeys)}
 	s.begin(now)
 	for i := range s.shards {
+		s.shards[i].room.store = s
 		s.shards[i].begin(&s.ends[i])
 	}
 	return s
@@ -49,6 +50,9 @@ type Pair struct {
 	shared uint64 // of the records that the pair shares when the store is full
 }
 
+// shard returns the number of the shard that has the records of p.
+func (p Pair) shard() uint64 { return p.id >> (64 - shardBits) }
+
 // Pair returns the pair of r and a key. It shares one of 4,096 records of the rule and kind, in its own shard. Bits 12 to
 // 51 of the id of shared records are 0.
 func (r Rule) Pair(key string) Pair {
@@ -59,8 +63,8 @@ func (r Rule) Pair(key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// An Op is what a request, its end, or somebody else asks of one pair. The store sets At of a hold that is renewed, and
-// changes nothing else in it.
+// An Op is what a request, its end, or somebody else asks of one pair. An op is for one call. The
+// store sets At of a hold that is renewed.
 type Op struct {
 	Pair    Pair
 	Limits  []algorithm.Limit // compiled, valid and of different kinds; they never change
@@ -71,6 +75,8 @@ type Op struct {
 	N       int64             // Adjust, Release: the final cost. Grant: requests to add. Ban: microseconds
 	Kind    Kind
 	DryRun  bool // never deny, and charge only what fits
+
+	work // of the call
 }
 
 // A Kind says what an Op does.
@@ -95,11 +101,7 @@ const NoInstant = -1 << 63
 var ErrFull = errors.New("a sliding log is full")
 
 // An Answer is the result of one limit of an Op that is decided.
-type Answer struct {
-	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or algorithm.Never
-	Wait  int64 // microseconds until the turn of a request that is admitted
-	Usage algorithm.Usage
-}
+type Answer = algorithm.Answer
 
 // Do does all ops at one instant, which it returns. Takes, peeks and holds are decided together: if one that is not a dry
 // run is denied, none is charged. Each of their limits gets an answer, in order. No other ops may be among them: those are
@@ -108,9 +110,9 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	if len(ops) == 0 {
 		return NoInstant, nil
 	}
-	c := call{store: s}
-	defer c.close(ops) // also if the clock of the caller panics
-	c.open(ops)
+	c := call{ops: ops}
+	defer c.close() // also if the clock of the caller panics
+	c.open(s)
 	if ops[0].Kind <= Hold {
 		c.take(answers)
 	} else {

@@ -116,7 +116,8 @@ func (u *usage) read(r []int64, o *op, l *algorithm.Limit) (ok bool) {
 		return false
 	case l.Algorithm == algorithm.TokenBucket:
 		ok = ok && r[2] < l.Unit
-		u.Usage = algorithm.Bucket{Level: r[1], At: o.at - r[2]}.Report(l, l.Rate, o.at)
+		b := algorithm.Bucket{Level: r[1], At: o.at - r[2]}
+		b.Report(l, 0, o.at, &u.Usage)
 	default:
 		var missing bool
 		if u.Usage, missing = algorithm.UsageOf(l, r[1], 0); missing {
