@@ -16,13 +16,15 @@ import (
 
 // Jobs that arrive while others are in flight wait in a queue and are sent together, because one run of the script for
 // many jobs takes the server and this process much less time than one run per job. The caller of one of the jobs leads
-// the run: it sends the run, waits for the reply, gives the others their parts of it and wakes the caller that leads the
-// next run. A run is in flight for as long as its leader waits, so the caller with the latest deadline leads.
+// the run: it takes the jobs that wait, sends the run, waits for the reply, gives the others their parts of it and wakes the
+// caller that leads the next run. A run is in flight for as long as its leader waits, so the caller with the latest deadline leads.
 const (
 	maxLoad  = 256                   // of a run: the server needs about a millisecond for it
 	fewRuns  = 2                     // runs of a queue in flight: one at the server, one on its way
+	enough   = 32                    // load of a run that need not wait until the one in flight has ended, to become larger
 	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next
-	together = time.Millisecond      // jobs may share a run if their deadlines are later than the leader's by no more
+	lonely   = 8                     // after so many runs of one job, the leader does not wait for company
+	together = 10 * time.Millisecond // jobs may share a run if their deadlines are later than the leader's by no more
 	alive    = time.Second           // a server that has not answered for longer has failed, however busy this process is
 	tooLate  = 10 * time.Millisecond // a timer that fires later than this shows that the process lacks CPU
 )
@@ -31,38 +33,36 @@ const (
 type queues struct {
 	server  *server
 	routing atomic.Uint32
+	company atomic.Int32 // how many more runs of one job it takes until leaders expect no company
 
 	mu      sync.Mutex
 	byRoute map[string]*queue
-	company bool      // the last run was not alone
 	starved time.Time // the last time when a timer or a leader was late, because this process lacks CPU
 }
 
 // A queue holds the jobs that may share a run of the script.
 type queue struct {
 	route    string
-	owed     []*job // settlements that wait. They go first: without them, what was held would be charged in full.
-	takes    []*job // takes that wait
-	load     int    // of all jobs that wait
-	open     *run   // the last one in flight, if its leader has not begun it: jobs may still join
+	owed     []*job    // settlements that wait. They go first: without them, what was held would be charged in full.
+	takes    []*job    // takes that wait
+	load     int       // of all jobs that wait
+	lead     *job      // one of them, whose caller is about to begin the next run; nil if that must not begin yet
+	led      time.Time // when lead was chosen
 	inFlight []*run
 	answered time.Time     // the last time when a run was answered
 	stall    *breaker.Trip // what runs that are late at the same time share: a stall is one failure, however many were in flight
 	stalled  time.Time     // when stall began
-	timer    *time.Timer   // dispatches the jobs that wait when the oldest run in flight becomes slow; nil at first
+	timer    *time.Timer   // dispatches the jobs that wait when the last run has become slow; nil at first
 	armed    bool          // timer is running
 }
 
 // A run is one run of the script.
 type run struct {
-	queue *queue
-	jobs  []*job
-	one   [1]*job // backs jobs of a small run
-	load  int     // of all jobs
-	lead  *job    // its caller leads the run
-	begun bool    // no jobs may join or leave
-	sent  time.Time
-	trip  breaker.Trip // if the run fails, each caller's breaker counts one failure
+	jobs []*job
+	one  [1]*job // backs jobs of a small run
+	load int     // of all jobs
+	sent time.Time
+	trip breaker.Trip // if the run fails, each caller's breaker counts one failure
 }
 
 func newQueues(server *server) *queues {
@@ -87,33 +87,24 @@ func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
 		return s.failed(j, ctx.Err())
 	}
 	alone := deadline.Alone(ctx)
-	s.mu.Lock()
-	r := s.add(ctx, j, begun, alone)
-	if r != nil {
-		s.begin(r, begun)
-	}
-	s.mu.Unlock()
-	for r == nil || !alone {
-		if r != nil {
-			go s.leadDetached(ctx, r)
+	leads := s.add(ctx, j, begun, alone)
+	for done := false; !done; {
+		if leads && ctx.Err() == nil { // otherwise another caller leads, which still has time
+			r := s.begin(j)
+			if alone {
+				s.run(ctx, r)
+				break
+			}
+			go s.runDetached(ctx, r)
 		}
 		select {
-		case r = <-j.wake:
+		case leads = <-j.wake:
+			done = !leads
 		case <-ctx.Done():
-			if !s.withdraw(j) {
+			if done = s.withdraw(j); !done {
 				return s.failed(j, ctx.Err())
 			}
-			r = nil
 		}
-		if r == nil {
-			break
-		}
-		s.mu.Lock()
-		s.begin(r, time.Now())
-		s.mu.Unlock()
-	}
-	if r != nil {
-		s.lead(ctx, r)
 	}
 	if err := j.failure; err != nil {
 		return s.failed(j, err)
@@ -121,104 +112,48 @@ func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
 	return j.read()
 }
 
-// add adds j to its queue. If the caller of j leads a run, add returns that run. The caller has locked s.mu.
-func (s *queues) add(ctx context.Context, j *job, begun time.Time, alone bool) (r *run) {
-	j.begun, j.run, j.failure, j.wake, j.left = begun, nil, nil, nil, false
-	j.deadline, _ = ctx.Deadline()
+// add adds j to its queue, and reports whether its caller leads the next run.
+func (s *queues) add(ctx context.Context, j *job, begun time.Time, alone bool) (leads bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	q := s.byRoute[j.route]
 	if q == nil {
 		q = &queue{route: j.route}
 		s.byRoute[j.route] = q
 	}
-	if q.open != nil && q.open.hasRoomFor(j) {
-		q.open.add(j)
-	} else {
-		list := &q.takes
-		if j.owed {
-			list = &q.owed
-		}
-		*list, q.load = append(*list, j), q.load+j.load
-		r = s.dispatch(q, j, begun)
+	j.queue, j.begun, j.run, j.failure, j.wake, j.left = q, begun, nil, nil, nil, false
+	j.deadline, _ = ctx.Deadline()
+	list := &q.takes
+	if j.owed {
+		list = &q.owed
 	}
-	if r == nil || !alone {
-		j.wake = make(chan *run, 1)
+	*list, q.load = append(*list, j), q.load+j.load
+	if leads = s.dispatch(q, j, begun); !leads || !alone {
+		j.wake = make(chan bool, 1)
 	}
-	return r
+	return leads
 }
 
-// newRun returns a run of the jobs that have waited longest.
-func (q *queue) newRun(now time.Time) *run {
-	r := &run{queue: q, sent: now}
-	r.jobs = r.one[:0]
-	for _, list := range [...]*[]*job{&q.owed, &q.takes} {
-		n := 0
-		for ; n < len(*list); n++ {
-			j := (*list)[n]
-			if j.left {
-				continue
-			}
-			if r.load > 0 && r.load+j.load > maxLoad {
-				break
-			}
-			r.add(j)
-			q.load -= j.load
-		}
-		if *list = slices.Delete(*list, 0, n); len(*list) > 0 {
-			break
-		}
-	}
-	return r
-}
-
-func (r *run) add(j *job) {
-	j.run = r
-	r.jobs = append(r.jobs, j)
-	r.load += j.load
-}
-
-// elect chooses the leader of r: the caller with the latest deadline.
-func (r *run) elect() {
-	r.lead = r.jobs[0]
-	for _, j := range r.jobs[1:] {
-		if !isLater(r.lead.deadline, j.deadline) {
-			r.lead = j
-		}
-	}
-}
-
-// isLater reports whether a deadline is later than another one. The zero time is the latest.
-func isLater(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
-
-// hasRoomFor reports whether j may join r, whose leader waits for the reply until its deadline.
-func (r *run) hasRoomFor(j *job) bool {
-	ends := r.lead.deadline
-	return r.load+j.load <= maxLoad && (ends.IsZero() || !isLater(j.deadline, ends.Add(together)))
-}
-
-// dispatch puts the jobs that wait into runs, as far as q allows, and wakes the callers that lead them. If the caller of
-// own leads a run, dispatch returns that run instead.
-func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads *run) {
-	for q.load > 0 && s.allows(q, now) {
-		r := q.newRun(now)
-		r.elect()
-		q.inFlight, q.open = append(q.inFlight, r), r
-		if r.lead == own {
-			leads = r
-		} else {
-			r.lead.wake <- r
+// dispatch chooses the caller that leads the next run, if q allows one, and wakes it, unless its job is own. It reports whether
+// it is. The caller of dispatch has locked s.mu.
+func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads bool) {
+	if q.lead == nil && q.load > 0 && s.allows(q, now) {
+		q.lead, q.led = q.elect(), now
+		if leads = q.lead == own; !leads {
+			q.lead.wake <- true
 		}
 	}
 	switch n := len(q.inFlight); {
-	case n == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as slots or identities
+	case n == 0 && q.load == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as slots or identities
 		delete(s.byRoute, q.route)
-	case q.load > 0 && n < s.server.maxRuns && !q.armed:
+	case q.load > 0 && q.lead == nil && n < s.server.maxRuns && !q.armed:
 		q.arm(s, now)
 	}
 	return leads
 }
 
 // allows reports whether q may begin another run. If one is in flight, the next waits until as many jobs wait as that
-// one has, or until it is slow.
+// one has, and enough, or until the last one is slow: then the server is far away, and a run follows at each such interval.
 func (s *queues) allows(q *queue, now time.Time) bool {
 	n := len(q.inFlight)
 	switch {
@@ -227,14 +162,35 @@ func (s *queues) allows(q *queue, now time.Time) bool {
 	case n >= s.server.maxRuns:
 		return false
 	}
-	oldest := q.inFlight[0]
-	return n < fewRuns && q.load >= oldest.load || now.Sub(oldest.sent) >= slow
+	return now.Sub(q.inFlight[n-1].sent) >= slow || n < fewRuns && q.load >= max(q.inFlight[0].load, enough)
 }
+
+// elect returns the job with the latest deadline among those that have waited longest and fit into a run.
+func (q *queue) elect() (lead *job) {
+	load := 0
+	for _, list := range [...][]*job{q.owed, q.takes} {
+		for _, j := range list {
+			switch {
+			case j.left:
+				continue
+			case lead != nil && load+j.load > maxLoad:
+				return lead
+			case lead == nil || !isLater(lead.deadline, j.deadline):
+				lead = j
+			}
+			load += j.load
+		}
+	}
+	return lead
+}
+
+// isLater reports whether a deadline is later than another one. The zero time is the latest.
+func isLater(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
 // arm starts the timer of q.
 func (q *queue) arm(s *queues, now time.Time) {
 	q.armed = true
-	left := slow - now.Sub(q.inFlight[0].sent)
+	left := slow - now.Sub(q.inFlight[len(q.inFlight)-1].sent)
 	if q.timer != nil {
 		q.timer.Reset(left)
 		return
@@ -247,28 +203,59 @@ func (q *queue) arm(s *queues, now time.Time) {
 	})
 }
 
-// begin closes r to other jobs, after those whose goroutines are ready have joined it if the last run had company. Its caller has
-// locked s.mu.
-func (s *queues) begin(r *run, now time.Time) {
-	if s.company {
-		s.mu.Unlock()
+// begin begins the run that the caller of j leads. If the last runs had company, jobs whose goroutines are ready join it first.
+func (s *queues) begin(j *job) *run {
+	if s.company.Load() > 0 {
 		runtime.Gosched()
-		s.mu.Lock()
-		now = time.Now()
 	}
-	if now.Sub(r.sent) > tooLate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	q := j.queue
+	if now.Sub(q.led) > tooLate {
 		s.starved = now
 	}
-	q := r.queue
-	if r.begun, r.sent = true, now; q.open == r {
-		q.open = nil
+	r := q.take(now)
+	q.lead, q.inFlight = nil, append(q.inFlight, r)
+	if len(r.jobs) > 1 || q.load > 0 || len(q.inFlight) > 1 {
+		s.company.Store(lonely)
+	} else if n := s.company.Load(); n > 0 {
+		s.company.Store(n - 1)
 	}
-	s.company = len(r.jobs) > 1 || q.load > 0 || len(q.inFlight) > 1
+	s.dispatch(q, nil, now)
+	return r
 }
 
-// lead runs r and gives its jobs their outcome. ctx ends when r.lead's does. If the server needs a run for each job, because their
-// keys are in several slots, or in one that is migrating, each job gets one.
-func (s *queues) lead(ctx context.Context, r *run) {
+// take takes the job that leads and those that have waited longest out of q, for a run that begins now.
+func (q *queue) take(now time.Time) *run {
+	r := &run{load: q.lead.load, sent: now}
+	r.jobs = r.one[:0]
+	ends, full := q.lead.deadline, false
+	for _, list := range [...]*[]*job{&q.owed, &q.takes} {
+		*list = slices.DeleteFunc(*list, func(j *job) bool {
+			switch {
+			case j.left:
+				return true
+			case j == q.lead:
+			case full, !ends.IsZero() && isLater(j.deadline, ends.Add(together)):
+				return false
+			case r.load+j.load > maxLoad:
+				full = true
+				return false
+			default:
+				r.load += j.load
+			}
+			j.run, r.jobs = r, append(r.jobs, j)
+			return true
+		})
+	}
+	q.load -= r.load
+	return r
+}
+
+// run runs r and gives its jobs their outcome. ctx ends at the latest deadline of the jobs. If the server needs a run for each job,
+// because their keys are in several slots, or in one that is migrating, each job gets one.
+func (s *queues) run(ctx context.Context, r *run) {
 	defer s.finish(r) // even if a hook of the client ends the goroutine
 	err := s.server.run(ctx, r.jobs)
 	if err == nil || len(r.jobs) == 1 {
@@ -283,77 +270,53 @@ func (s *queues) lead(ctx context.Context, r *run) {
 	}
 }
 
-// leadDetached is lead for a caller that may give up before the deadline of ctx.
-func (s *queues) leadDetached(ctx context.Context, r *run) {
+// runDetached is run for a caller that may give up before the deadline of ctx.
+func (s *queues) runDetached(ctx context.Context, r *run) {
 	own, cancel := deadline.Of(ctx)
 	defer cancel()
-	s.lead(own, r)
+	s.run(own, r)
 }
 
-// finish ends r, begins the runs that have waited for it, and wakes the callers of its jobs.
+// finish ends r, begins the run that has waited for it, and wakes the callers of its jobs.
 func (s *queues) finish(r *run) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := r.queue
-	s.drop(r)
+	q := r.jobs[0].queue
+	q.inFlight = slices.DeleteFunc(q.inFlight, func(other *run) bool { return other == r })
 	if r.jobs[0].failure == nil {
 		q.answered = now
 	}
 	s.dispatch(q, nil, now)
 	for _, j := range r.jobs {
 		if j.wake != nil { // otherwise its caller leads r, and has never waited
-			j.wake <- nil
+			j.wake <- false
 		}
 	}
 }
 
-// withdraw takes j out of its queue, unless it has been sent, for a caller that does not wait any longer. If the caller
-// was to lead a run, another one leads it. withdraw reports whether j is already done.
+// withdraw takes j out of its queue, unless it is in a run, for a caller that does not wait any longer. If the caller was to lead the
+// next run, another one leads it. withdraw reports whether j is already done.
 func (s *queues) withdraw(j *job) (done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case r := <-j.wake:
-		if r == nil {
+	case leads := <-j.wake:
+		if !leads {
 			return true
 		}
 	default:
 	}
-	switch r := j.run; {
-	case r == nil:
-		q := s.byRoute[j.route]
-		j.unsent, j.left = true, true
-		q.load -= j.load
-		s.dispatch(q, nil, time.Now())
-	case !r.begun:
-		j.unsent = true
-		s.remove(r, j)
+	if j.run != nil {
+		return false
 	}
+	q := j.queue
+	j.unsent, j.left = true, true
+	if q.load -= j.load; q.lead == j {
+		q.lead = nil
+	}
+	s.dispatch(q, nil, time.Now())
 	return false
-}
-
-// remove removes j from r, which has not begun. If its caller was to lead r, another one leads it.
-func (s *queues) remove(r *run, j *job) {
-	r.jobs = slices.DeleteFunc(r.jobs, func(other *job) bool { return other == j })
-	if r.load -= j.load; r.lead != j {
-		return
-	}
-	if len(r.jobs) > 0 {
-		r.elect()
-		r.lead.wake <- r
-		return
-	}
-	if r.queue.open == r {
-		r.queue.open = nil
-	}
-	s.drop(r)
-	s.dispatch(r.queue, nil, time.Now())
-}
-
-// drop removes r from the runs in flight.
-func (s *queues) drop(r *run) {
-	r.queue.inFlight = slices.DeleteFunc(r.queue.inFlight, func(other *run) bool { return other == r })
 }
 
 // failed returns err, which ended j, as an error that the breaker counts once for all jobs of a run. If j is late, it is
@@ -371,7 +334,7 @@ func (s *queues) failed(j *job, err error) error {
 		if j.unsent {
 			return errLate
 		}
-		q := j.run.queue
+		q := j.queue
 		if q.answered.After(j.begun) || s.starved.After(j.begun) && q.answered.After(j.begun.Add(-alive)) {
 			return errLate
 		}

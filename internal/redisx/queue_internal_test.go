@@ -38,11 +38,13 @@ func testQueueAllows(t *testing.T) {
 		want     bool
 	}{
 		{"none is in flight", nil, 1, true},
-		{"as large as the one in flight", []*run{inFlight(8, 0)}, 8, true},
-		{"smaller", []*run{inFlight(8, 0)}, 7, false},
+		{"as large as the one in flight", []*run{inFlight(enough, 0)}, enough, true},
+		{"smaller", []*run{inFlight(enough+1, 0)}, enough, false},
+		{"as large as a small one", []*run{inFlight(1, 0)}, enough - 1, false},
 		{"smaller, but that one is slow", []*run{inFlight(8, slow)}, 7, true},
 		{"two are in flight", []*run{inFlight(1, slow-1), inFlight(1, 0)}, 100, false},
-		{"the older of two is slow", []*run{inFlight(8, slow), inFlight(8, 0)}, 1, true},
+		{"only the older of two is slow", []*run{inFlight(8, slow), inFlight(8, slow-1)}, 100, false},
+		{"both are slow", []*run{inFlight(8, 2*slow), inFlight(8, slow)}, 1, true},
 		{"as many as may be are in flight", []*run{inFlight(8, time.Hour), inFlight(8, time.Hour), inFlight(8, time.Hour)}, 100, false},
 	} {
 		if got := s.allows(&queue{inFlight: row.inFlight, load: row.load}, now); got != row.want {
@@ -56,7 +58,7 @@ func busy(t *testing.T) (*Store, *queue) {
 	s := frozenStore(t)
 	q := new(queue)
 	for range fewRuns {
-		q.inFlight = append(q.inFlight, &run{queue: q, begun: true, sent: time.Now().Add(time.Hour)})
+		q.inFlight = append(q.inFlight, &run{sent: time.Now().Add(time.Hour)})
 	}
 	s.decider.queues.byRoute[q.route] = q
 	return s, q
@@ -80,13 +82,14 @@ func TestRunsAreBounded(t *testing.T) {
 		s, q := busy(t)
 		for i := range row.requests {
 			j := s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)})
-			if s.decider.queues.add(t.Context(), j, time.Now(), true) != nil {
+			if s.decider.queues.add(t.Context(), j, time.Now(), true) {
 				t.Fatal("a run began though two are in flight")
 			}
 		}
 		var got []int
 		for q.load > 0 {
-			got = append(got, len(q.newRun(time.Now()).jobs))
+			q.lead = q.elect()
+			got = append(got, len(q.take(time.Now()).jobs))
 		}
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: runs of %d requests, want %d", row.limits, got, row.want)
@@ -103,7 +106,8 @@ func TestSettlementsGoFirst(t *testing.T) {
 	owed := s.decider.layout.newSettle([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
 	owed.prepare(false)
 	s.decider.queues.add(t.Context(), owed, time.Now(), true)
-	if jobs := q.newRun(time.Now()).jobs; jobs[0] != owed || len(jobs) < 200 {
+	q.lead = q.elect()
+	if jobs := q.take(time.Now()).jobs; jobs[0] != owed || len(jobs) < 200 {
 		t.Errorf("a run of %d jobs, want the settlement first and takes after it", len(jobs))
 	}
 }
@@ -195,12 +199,12 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 		{"the first may have none", []time.Time{never, at(2)}, 0},
 		{"the last may have none", []time.Time{at(1), never}, 1},
 	} {
-		r := &run{queue: new(queue)}
+		q := new(queue)
 		for _, d := range row.deadlines {
-			r.add(&job{deadline: d, load: 1})
+			q.takes = append(q.takes, &job{deadline: d, load: 1})
 		}
-		if r.elect(); r.lead != r.jobs[row.want] {
-			t.Errorf("%s: job %d leads, want %d", row.why, slices.Index(r.jobs, r.lead), row.want)
+		if got := slices.Index(q.takes, q.elect()); got != row.want {
+			t.Errorf("%s: job %d leads, want %d", row.why, got, row.want)
 		}
 	}
 	for _, row := range []struct {
@@ -210,77 +214,98 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 		want       bool
 	}{
 		{"an earlier deadline", at(50), at(20), 1, true},
-		{"a little later", at(50), at(51), 1, true},
-		{"later than the leader waits", at(50), at(52), 1, false},
+		{"a little later", at(50), at(60), 1, true},
+		{"later than the leader waits", at(50), at(61), 1, false},
 		{"none", at(50), never, 1, false},
 		{"the leader waits for ever", never, at(50), 1, true},
 		{"too large", at(50), at(50), maxLoad, false},
 	} {
-		r := &run{queue: new(queue)}
-		r.add(&job{deadline: row.lead, load: 1})
-		r.elect()
-		if got := r.hasRoomFor(&job{deadline: row.next, load: row.load}); got != row.want {
+		lead, next := &job{deadline: row.lead, load: 1}, &job{deadline: row.next, load: row.load}
+		q := &queue{lead: lead, takes: []*job{lead, next}, load: 1 + row.load}
+		if got := len(q.take(now).jobs) == 2; got != row.want || (q.load == 0) != row.want {
 			t.Errorf("%s: may join %v, want %v", row.why, got, row.want)
 		}
 	}
 }
 
-// A caller that gives up before it leads its run passes the lead on. If it is the last caller, the next run begins.
-func TestLeadIsPassedOn(t *testing.T) {
+// A caller that gives up before it leads its run passes the lead on. If it is the last caller, none leads.
+func TestLeadIsPassedOn(t *testing.T) { synctest.Test(t, testLeadIsPassedOn) }
+
+func testLeadIsPassedOn(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
-	add := func(load int) *job {
-		j := &job{load: load}
-		if r := s.add(t.Context(), j, time.Now(), false); r != nil {
-			s.begin(r, time.Now())
-		}
-		return j
+	add := func(load int) (j *job, leads bool) {
+		j = &job{load: load}
+		return j, s.add(t.Context(), j, time.Now(), false)
 	}
-	add(3)
+	first, leads := add(3)
+	if !leads {
+		t.Fatal("the first caller does not lead a run")
+	}
+	s.begin(first)
 	q := s.byRoute[""]
 	add(1)
 	add(1)
-	jobs := []*job{{load: 1}} // as large as the run in flight, together with the others
-	if r := s.add(t.Context(), jobs[0], time.Now(), false); r == nil || r.lead != jobs[0] || len(r.jobs) != 3 {
-		t.Fatalf("%+v, want a run of three jobs", r)
+	if j, leads := add(enough); !leads || q.lead != j {
+		t.Fatalf("%+v leads, want the last caller", q.lead)
 	}
-	last := add(maxLoad)
-	for range 3 {
-		lead := q.inFlight[1].lead
-		if s.withdraw(lead); !lead.unsent {
+	for left := 2; left >= 0; left-- {
+		lead := q.lead
+		if s.withdraw(lead); !lead.unsent || lead.run != nil {
 			t.Fatal("a caller gave up before it led its run, but its job was sent")
 		}
-		select {
-		case r := <-q.inFlight[1].lead.wake:
-			if r != q.inFlight[1] || slices.Contains(r.jobs, lead) {
-				t.Fatalf("another caller leads %+v", r)
-			}
-			r.lead.wake <- r
-		default:
-			t.Fatal("no other caller leads the run")
+		if s.finish(q.inFlight[0]); left == 0 {
+			break
 		}
+		if q.lead == nil || q.lead == lead || q.load != left || !<-q.lead.wake {
+			t.Fatalf("%+v leads, with a load of %d", q.lead, q.load)
+		}
+		q.inFlight = append(q.inFlight, &run{jobs: []*job{{queue: q}}, load: 3, sent: time.Now()})
 	}
-	if q.inFlight[1].lead != last {
-		t.Error("the last job does not lead its run")
+	if q.lead != nil || q.load != 0 {
+		t.Errorf("%+v leads, though no caller is left", q.lead)
 	}
 }
 
 // The caller that ends a run hands the lead to one that waits, at once.
 func TestEndOfARunBeginsTheNext(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
-	r := s.add(t.Context(), &job{load: 2}, time.Now(), true)
-	s.begin(r, time.Now())
-	next := &job{load: 1}
-	if s.add(t.Context(), next, time.Now(), true) != nil {
+	first, next := &job{load: 2}, &job{load: 1}
+	s.add(t.Context(), first, time.Now(), true)
+	r := s.begin(first)
+	if s.add(t.Context(), next, time.Now(), true) {
 		t.Fatal("a smaller run began while another was in flight")
 	}
 	s.finish(r)
 	select {
-	case got := <-next.wake:
-		if got == nil || got.lead != next {
-			t.Errorf("%+v, want that the job that waits leads a run", got)
+	case leads := <-next.wake:
+		if !leads {
+			t.Error("the job that waits is done")
 		}
 	default:
 		t.Error("the job that waits does not lead a run")
+	}
+}
+
+// Jobs that arrive before the leader begins its run join it, even if the leader has waited for a CPU.
+func TestJobsJoinUntilTheRunBegins(t *testing.T) { synctest.Test(t, testJobsJoin) }
+
+func testJobsJoin(t *testing.T) {
+	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+	add := func() (j *job, leads bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		t.Cleanup(cancel)
+		j = &job{load: 1}
+		return j, s.add(ctx, j, time.Now(), true)
+	}
+	lead, _ := add()
+	for range 5 {
+		time.Sleep(together / 5)
+		if _, leads := add(); leads {
+			t.Fatal("a second caller leads a run before the first has begun")
+		}
+	}
+	if r := s.begin(lead); len(r.jobs) != 6 {
+		t.Errorf("a run of %d jobs, want 6", len(r.jobs))
 	}
 }
 
@@ -340,16 +365,18 @@ func TestTimerOfAnEndedQueueLeavesTheNextQueue(t *testing.T) { synctest.Test(t, 
 
 func testTimerOfEndedQueue(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
-	add := func(load int) (*job, *run) {
+	add := func(load int) *job {
 		j := &job{route: "1", load: load}
-		return j, s.add(t.Context(), j, time.Now(), false)
+		s.add(t.Context(), j, time.Now(), false)
+		return j
 	}
-	_, first := add(2)
-	s.begin(first, time.Now())
-	second, _ := add(1) // waits, and has the queue start its timer
-	s.finish(first)
-	s.finish(<-second.wake)
-	_, third := add(2)
+	first := add(2)
+	r := s.begin(first)
+	second := add(1) // waits, and has the queue start its timer
+	s.finish(r)
+	<-second.wake // it leads
+	s.finish(s.begin(second))
+	third := add(2)
 	time.Sleep(slow / 2)
 	s.mu.Lock() // for the race detector
 	if got := s.byRoute["1"]; got != third.queue || first.queue == third.queue || !first.queue.armed {
@@ -457,7 +484,7 @@ type slowClient struct {
 
 func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 	run, ok := cmd.(*once)
-	if !ok {
+	if !ok || run.name.text == "" { // it is no run
 		return io.EOF
 	}
 	time.Sleep(20 * time.Millisecond)
@@ -595,6 +622,7 @@ func TestSettlementsAreNotTurnedAway(t *testing.T) {
 		if n := c.settles.Load(); n != 900 {
 			t.Errorf("%d settlements were made, want 900", n)
 		}
+		time.Sleep(time.Second) // until the calls for takes that gave up end
 		if synctest.Wait(); !s.isIdle() {
 			t.Error("calls are left")
 		}

@@ -76,8 +76,9 @@ type job struct {
 	// In a queue, until it is done. The caller reads failure, at and reply after that.
 	begun    time.Time // when the caller began to wait
 	deadline time.Time // of the caller; zero for none
+	queue    *queue
 	run      *run      // that it is in; nil while it waits
-	wake     chan *run // the run that the caller is to lead, and nil when the job is done
+	wake     chan bool // true if the caller is to lead the next run, and false when the job is done
 	left     bool      // the caller has given up before it was in a run
 	failure  error     // of the run
 }

@@ -127,8 +127,8 @@ func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 		jobs = append(jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
 	queues := s.decider.queues
-	r := &run{queue: new(queue), jobs: jobs, lead: jobs[0]}
-	queues.lead(context.Background(), r)
+	jobs[0].queue = new(queue)
+	queues.run(context.Background(), &run{jobs: jobs})
 	for _, p := range jobs {
 		if err := errors.Join(p.failure, p.read()); err != nil || p.usages[0].Remaining != 4 {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
@@ -257,6 +257,7 @@ func (row sharedFailure) test(t *testing.T) {
 		var others, callers sync.WaitGroup
 		for range fewRuns {
 			if row.behind {
+				time.Sleep(slow) // or the second would wait for the first
 				others.Go(func() { _, _ = s.Take(context.Background(), claims, nil) })
 				synctest.Wait()
 			}
@@ -352,7 +353,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		if row.answered != 0 {
 			q.answered = begun.Add(row.answered)
 		}
-		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q}, unsent: row.unsent}
+		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), queue: q, run: new(run), unsent: row.unsent}
 		if row.past > 0 {
 			j.deadline = time.Now().Add(-row.past)
 		}
