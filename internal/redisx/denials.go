@@ -31,9 +31,7 @@ type denySlot struct {
 	gifts   atomic.Uint64 // how often it has changed a pair otherwise than by a charge, so that more may fit
 }
 
-// A denial keeps the stored keys instead of the keys that clients send, which may be long.
 type denial struct {
-	keys     []string
 	changes  uint64 // of the pairs, before the request was sent
 	asked    []asked
 	sent     time.Time     // the server may have decided as early,
@@ -43,8 +41,9 @@ type denial struct {
 	results  []core.Result
 }
 
-// asked is what a claim asks of its pair.
+// asked is what a claim asks of its pair. It has the stored key instead of the key that a client sends, which may be long.
 type asked struct {
+	key    string
 	cost   int
 	hold   bool
 	wait   time.Duration
@@ -88,14 +87,16 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 	if i < 0 {
 		return
 	}
-	d := &denial{keys: c.layout.pairKeys(claims), changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results)}
+	d := &denial{changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results)}
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
 	d.lasts = d.firstChange()
 	for i := range claims {
 		of := &claims[i]
-		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: slots[i].gifts.Load()})
+		d.asked = append(d.asked, asked{
+			key: c.layout.key(of.Rule, of.Key), cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: slots[i].gifts.Load(),
+		})
 		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
 		}
@@ -192,7 +193,7 @@ func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
 
 // denies reports whether d denies claims: they ask the same of the same pairs, which have not changed since.
 func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
-	if len(d.keys) != len(claims) {
+	if len(d.asked) != len(claims) {
 		return false
 	}
 	var buf [256]byte
@@ -200,7 +201,7 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	for i := range claims {
 		a, of := &d.asked[i], &claims[i]
 		key := c.layout.appendKey(buf[:0], of.Rule, of.Key)
-		if string(key) != d.keys[i] || of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
+		if string(key) != a.key || of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
 			return false
 		}
 		changes += c.slot(key).changes.Load()
@@ -260,9 +261,9 @@ func (c *denyCache) known(claim *core.Claim, now time.Time, dst []core.Result) (
 		return dst, false
 	}
 	first := 0
-	for i := range d.keys {
+	for i := range d.asked {
 		a := &d.asked[i]
-		if d.keys[i] == string(key) && slices.Equal(a.limits, claim.Limits) {
+		if a.key == string(key) && slices.Equal(a.limits, claim.Limits) {
 			if past := now.Sub(d.sent); past >= d.known || a.gifts != slot.gifts.Load() {
 				return dst, false
 			}

@@ -129,7 +129,7 @@ func (s *Store) Via() string {
 // loadLibrary loads the library on all servers, because the client does not say which server lacks it.
 func (s *server) loadLibrary(ctx context.Context) error {
 	err := s.onAll(ctx, func(ctx context.Context, client redis.UniversalClient) error {
-		err := client.Process(ctx, onceText{redis.NewStringCmd(ctx, "function", "load", s.script.library)})
+		err := client.Process(ctx, &once{StringCmd: redis.NewStringCmd(ctx, "function", "load", s.script.library)})
 		if strings.Contains(replyOf(err), "already exists") {
 			return nil
 		}

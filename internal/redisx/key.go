@@ -4,8 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-
-	"github.com/spillgate/spillgate/core"
 )
 
 // maxPlain is the length in bytes of the longest identity that is stored without hashing.
@@ -96,13 +94,4 @@ func (l *layout) tagOf(key string) string {
 		}
 	}
 	return key
-}
-
-// pairKeys returns the keys of the pairs of claims.
-func (l *layout) pairKeys(claims []core.Claim) []string {
-	keys := make([]string, len(claims))
-	for i := range claims {
-		keys[i] = l.key(claims[i].Rule, claims[i].Key)
-	}
-	return keys
 }

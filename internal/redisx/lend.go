@@ -15,7 +15,6 @@ func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.S
 
 // Lend implements lease.Store.
 func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error) {
-	growStack(1) // a refill has a goroutine of its own
 	limits, err := compiled.Limits(&loan)
 	if err != nil {
 		return 0, nil, err
@@ -24,11 +23,7 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: peek, cost: 1})
 	j.addSettlements(s.layout, unused)
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, cost: int64(loan.Cost)})
-	if how := s.queues.how(); how != anyKeys {
-		how.split(j, s.layout)
-	}
-	j.prepare(false)
-	if err := s.queues.do(ctx, j, time.Now()); err != nil {
+	if err := s.decide(ctx, j, time.Now()); err != nil {
 		return 0, nil, j.marked(err)
 	}
 	charged, left = j.ops[len(j.ops)-1].moved, j.appendResults(nil, []core.Claim{loan})
@@ -40,7 +35,6 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
 	errs := make([]error, len(unused))
 	each(len(unused), func(i int) {
-		growStack(i)
 		j := s.layout.newSettle(unused[i : i+1])
 		if errs[i] = j.marked(s.settle(ctx, j, s.queues.how())); errs[i] == nil {
 			j.release()

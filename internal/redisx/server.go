@@ -115,7 +115,6 @@ func (s *server) within(ctx context.Context, f func(context.Context) error) erro
 			}
 			done <- err
 		}()
-		growStack(1)
 		err = f(ctx)
 	}()
 	select {
@@ -124,15 +123,6 @@ func (s *server) within(ctx context.Context, f func(context.Context) error) erro
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// growStack grows the stack of a new goroutine in one step to the size that a client needs. Otherwise it grows in
-// several steps, each of which copies the frames so far.
-//
-//go:noinline
-func growStack(n int) byte {
-	var room [4 << 10]byte
-	return room[n%len(room)]
 }
 
 // each runs f for 0 to n-1 at once and waits.
@@ -169,18 +159,6 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 // panicked returns the error for a panic of the client with value v.
 func panicked(v any) error {
 	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
-}
-
-// reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
-// keys.
-func (s *server) reset(ctx context.Context, key string) error {
-	j := &job{ops: []op{{does: reset, key: key, limits: noLimits}}}
-	j.prepare(false)
-	_, err := s.call(ctx, []*job{j})
-	if err != nil {
-		s.noteError(err)
-	}
-	return err
 }
 
 // callOf returns the words of a run of the script for jobs: the command, the name of a function or the digest of a script, the
@@ -267,12 +245,6 @@ func (n *onceName) MarshalBinary() ([]byte, error) {
 // String implements fmt.Stringer, for hooks that log commands.
 func (n *onceName) String() string { return n.text }
 
-// An onceText is a once for other commands than a run of the script.
-type onceText struct{ *redis.StringCmd }
-
-// NoRetry reports true.
-func (onceText) NoRetry() bool { return true }
-
 // send does jobs by a command that runs the function or script called name, and returns the reply.
 func (s *server) send(ctx context.Context, command any, name string, jobs []*job) ([]int64, error) {
 	words := callOf(s.clock.micros(), jobs)
@@ -346,7 +318,7 @@ func (r *reloads) due(now time.Duration) bool {
 func (s *server) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	info := onceText{redis.NewStringCmd(ctx, "info", "memory")}
+	info := &once{StringCmd: redis.NewStringCmd(ctx, "info", "memory")}
 	if s.client.Process(ctx, info) != nil {
 		return
 	}

@@ -176,14 +176,14 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	if len(pairs) == 0 {
 		return nil
 	}
-	keys := make([]string, len(pairs))
-	for i, p := range pairs {
-		keys[i] = s.decider.layout.key(p.Rule, p.Key)
-	}
 	defer s.denials.forget(pairs)
 	s.endLeases(pairs)
 	defer s.endLeases(pairs)
-	errs := make([]error, len(keys))
-	each(len(keys), func(i int) { errs[i] = s.decider.server.reset(ctx, keys[i]) })
+	errs := make([]error, len(pairs))
+	each(len(pairs), func(i int) {
+		j := s.decider.layout.newJob(true)
+		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
+		errs[i] = s.decider.settle(ctx, j, s.decider.queues.how())
+	})
 	return errors.Join(errs...)
 }
