@@ -6,7 +6,6 @@
 -- Buckets of one period are siblings. Each drains at its own rate, and the fullest one says what is used.
 local bucket = {}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
-local sixWords = formats[6]
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
 -- untilUsed returns how long after now a bucket takes to drain to a level, which for a sibling does not include what bans have added.
@@ -48,8 +47,8 @@ local function read(l, text)
   return level, at, max(0, busy, at - maxBusy), min(raised, level)
 end
 
-function bucket.put(l)
-  return pack(sixWords, l.tag, l.rate, l.level, l.at, l.busy, l.raised)
+function bucket.words(l)
+  return l.tag, l.rate, l.level, l.at, l.busy, l.raised
 end
 
 -- mend returns what open reads of a state in other ticks, or of one that is later than now because the clock went back, and the
@@ -65,9 +64,9 @@ function bucket.mend(l, s, now)
     local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
     l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
     l.at, l.busy = now, min(busy, now)
-    s.text, l.pair.dirty = bucket.put(l), true
+    rewrite(l, s)
   end
-  return bucket.put(l), max(l.at, now)
+  return pack(l.form, l.words(l)), max(l.at, now)
 end
 
 -- open brings the bucket to now, and returns how long after now it admits what it is asked. Time that does not fill a tick is counted
@@ -236,7 +235,7 @@ end
 
 -- ends returns the instant from which a state is empty.
 function bucket.ends(text)
-  local tag, rate, level, at = unpackWords(formats[4], text)
+  local tag, rate, level, at = unpackWords(fourWords, text)
   local tick = tickOf[tag % 4]
   return level == 0 and 0 or at + (level * tick <= maxExact and ceilDiv(level * tick, rate) or mulDivUp(level, tick, rate))
 end

@@ -2,7 +2,7 @@
 --
 -- A cell is a table. It has a kind, and ends, the instant from which it no longer counts:
 --
---   hold    n is the cost of its requests, count their number, limits what n is charged to at the end, and of their names
+--   hold    n is the cost of its requests, count their number, group the limits that n is charged to at the end, and of their names
 --   grant   n is a number of requests, negative if they were taken away, and of is the kind of the limits
 --   ban     of the pair
 --   reset   what was charged before the instant n is not given back
@@ -10,10 +10,10 @@
 -- The cells of a pair are in the order of their ends. A pair has one cell for the holds of the same 6 s and limits, one for the
 -- grants of a kind with the same end, at most one ban and at most one reset. They are stored as words:
 --
---   1, kind, rate, capacity, unit, ban, start, end          a limit of the holds that follow; start and end are of a calendar's window
---   2, ends, n, count, number of limits, limits             a hold; limits are numbered from 1
---   3 for a grant, 4 for a ban, 5 for a reset, ends, n, of, 0    of a grant, n is more by grantZero
-local limitWords, holdCell, grantCell, banCell, resetCell = 1, 2, 3, 4, 5
+--   1, number of limits, and of each kind, rate, capacity, unit, ban, start, end     a group: start and end are of a calendar's window
+--   2, ends, n, count, number of its group, from 1, or 0 for none                    a hold
+--   3 for a grant, 4 for a ban, 5 for a reset, ends, n, of, 0                        of a grant, n is more by grantZero
+local groupWords, holdCell, grantCell, banCell, resetCell = 1, 2, 3, 4, 5
 local holdWidth, holdLife = 6000000, 66000000
 local hint = 1000000 -- the wait that is reported where only holds are in the way
 local none = {} -- any list without elements
@@ -24,23 +24,46 @@ local function limited(n)
   return max(-maxGrant, min(n, maxGrant))
 end
 
--- newCell returns a cell, which is no hold unless it has limits.
-local function newCell(kind, ends, n, of, count, limits)
-  return {kind = kind, ends = ends, n = n, of = of, count = count or of, limits = limits or none}
+-- newCell returns a cell.
+local function newCell(kind, ends, n, of, count, group)
+  return {kind = kind, ends = ends, n = n, of = of, count = count or of, group = group}
 end
 
--- addCell adds a cell to a pair: to the cell that it belongs to, or as a further one.
+-- endOfHold returns when a hold of an instant ends.
+local function endOfHold(at)
+  return at - at % holdWidth + holdLife
+end
+
+-- sumCells sets what the cells of a pair come to.
+local function sumCells(pair)
+  local cells, cost, count, grants = pair.cells, 0, 0, 0
+  pair.bannedUntil, pair.resetAt = 0, 0
+  for i = 1, #cells do
+    local cell = cells[i]
+    local kind = cell.kind
+    if kind == holdCell then
+      cost, count = min(cost + cell.n, maxExact), count + cell.count
+    elseif kind == grantCell then
+      grants = grants + 1
+    elseif kind == banCell then
+      pair.bannedUntil = cell.ends
+    else
+      pair.resetAt = cell.n
+    end
+  end
+  pair.heldCost, pair.heldCount, pair.grants = cost, count, grants
+end
+
+-- addCell adds a cell to a pair, together with the cell that it belongs to.
 local function addCell(pair, cell)
   local cells, kind = pair.cells, cell.kind
-  pair.dirty = true
-  for i, same in ipairs(cells) do
+  for i = 1, #cells do
+    local same = cells[i]
     if same.kind == kind and same.of == cell.of and (same.ends == cell.ends or kind >= banCell) then
-      if kind == holdCell then
-        same.n, same.count = min(same.n + cell.n, maxExact), same.count + cell.count
-        return
-      end
       table.remove(cells, i)
-      if kind == grantCell then
+      if kind == holdCell then
+        cell.n, cell.count, cell.group = min(same.n + cell.n, maxExact), same.count + cell.count, same.group
+      elseif kind == grantCell then
         cell.n = limited(same.n + cell.n)
       else
         cell.ends, cell.n = max(same.ends, cell.ends), max(same.n, cell.n)
@@ -55,74 +78,56 @@ local function addCell(pair, cell)
   if kind ~= grantCell or cell.n ~= 0 then
     table.insert(cells, i + 1, cell)
   end
-end
-
--- sumCells sets what the cells of a pair come to.
-local function sumCells(pair)
-  pair.heldCost, pair.heldCount, pair.bannedUntil, pair.resetAt, pair.grants = 0, 0, 0, 0, 0
-  for _, cell in ipairs(pair.cells) do
-    local kind = cell.kind
-    if kind == holdCell then
-      pair.heldCost, pair.heldCount = min(pair.heldCost + cell.n, maxExact), pair.heldCount + cell.count
-    elseif kind == grantCell then
-      pair.grants = pair.grants + 1
-    elseif kind == banCell then
-      pair.bannedUntil = cell.ends
-    else
-      pair.resetAt = cell.n
-    end
-  end
-end
-
--- addHold holds the cost of a request with these limits from now on.
-local function addHold(pair, now, cost, limits, of)
-  addCell(pair, newCell(holdCell, now - now % holdWidth + holdLife, cost, of, 1, limits))
+  pair.dirty = true
   sumCells(pair)
 end
 
--- releaseHold ends a hold of cost made at an instant, and returns how much it held, and its limits, or nil if it has ended. If the
--- instant is later than all holds of these limits, because the clock went back, releaseHold takes from the latest.
+-- releaseHold ends a hold of cost made at an instant, and returns how much it held, or nil if it has ended. If the instant is later
+-- than all holds of these limits, because the clock went back, releaseHold takes from the latest.
 local function releaseHold(pair, at, cost, of)
-  local latest, ends = 0, at - at % holdWidth + holdLife
-  for _, cell in ipairs(pair.cells) do
+  local cells, ends, latest, place = pair.cells, endOfHold(at), nil, nil
+  for i = 1, #cells do
+    local cell = cells[i]
     if cell.kind == holdCell and cell.of == of then
       latest = cell.ends
-    end
-  end
-  for i, cell in ipairs(pair.cells) do
-    if cell.kind == holdCell and cell.of == of and cell.ends == min(ends, latest) then
-      local released = min(cost, cell.n)
-      cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
-      if cell.count <= 0 then
-        table.remove(pair.cells, i)
+      if latest <= ends then
+        place = i
       end
-      sumCells(pair)
-      return released, cell.limits
     end
   end
+  local cell = place and cells[place]
+  if not cell or cell.ends ~= min(ends, latest) then
+    return nil
+  end
+  local released = min(cost, cell.n)
+  cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
+  if cell.count <= 0 then
+    table.remove(cells, place)
+  end
+  sumCells(pair)
+  return released
 end
 
 -- latestOf returns the latest end that a cell can have at now.
 local function latestOf(cell, now)
   if cell.kind == holdCell then
-    return now - now % holdWidth + holdLife
+    return endOfHold(now)
   end
   return cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
 end
 
 -- rewindCells lets no hold, and no grant that lasts one period, end later than a new one would: the clock may have gone back.
 local function rewindCells(pair, now)
-  local late
-  for i = #pair.cells, 1, -1 do
-    local cell = pair.cells[i]
-    local latest = latestOf(cell, now)
-    if cell.ends > latest then
-      cell.ends, late = latest, late or {}
-      table.insert(late, 1, table.remove(pair.cells, i))
+  local cells, late = pair.cells, {}
+  for i = #cells, 1, -1 do
+    local latest = latestOf(cells[i], now)
+    if cells[i].ends > latest then
+      cells[i].ends = latest
+      table.insert(late, 1, table.remove(cells, i))
     end
   end
-  for _, cell in ipairs(late or none) do
-    addCell(pair, cell)
+  for i = 1, #late do
+    addCell(pair, late[i])
   end
 end
 
@@ -130,7 +135,6 @@ end
 -- end first become one, which at no instant grants more.
 local function addGrant(pair, of, ends, n)
   addCell(pair, newCell(grantCell, ends, limited(n), of))
-  sumCells(pair)
   if pair.grants <= maxGrants then
     return
   end
@@ -217,7 +221,10 @@ local function report(l, now)
   if l.rate == 0 then -- it has no state, or admits nothing, whatever is granted
     return l.isStateless and l.full or 0, 0, 0
   end
-  local used, period = max(usedOf(l), l.siblings and l.others or 0), l.period
+  local used, period = usedOf(l), l.period
+  if l.siblings then
+    used = max(used, l.others)
+  end
   local room = l.full - used
   local free = max(l.least, (room - room % period) / period + min(grantedAt(l, now), l.mostGranted))
   if used == 0 and free > 0 then

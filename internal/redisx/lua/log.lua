@@ -5,7 +5,6 @@
 local log = {}
 local maxMembers = 10000
 local many = 500 -- arguments of one command
-local twoWords = formats[2]
 
 local function text(n)
   return format('%d', n)
@@ -109,8 +108,7 @@ function log.mend(l, s, now)
   l.newest = now
   add(l, now, n)
   keep(l, now, true) -- the set may have been empty in between
-  s.text, l.pair.dirty = log.put(l), true
-  return s.text
+  return rewrite(l, s)
 end
 
 -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
@@ -123,8 +121,8 @@ function log.charge(l, now, cost)
   return keep(l, now, fresh)
 end
 
-function log.put(l)
-  return pack(twoWords, l.kind, l.kept)
+function log.words(l)
+  return l.kind, l.kept
 end
 
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.

@@ -13,19 +13,6 @@
 local failed, farOff, rare, held, full = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact, -5 * maxExact
 local out = {} -- the numbers that are replied
 
--- tidy forgets the cells and states that the pairs of an earlier request had, and what it changed.
-local function tidy(plan)
-  plan.isUntidy = false
-  for _, pair in ipairs(plan.pairs) do
-    forget(pair)
-  end
-  for _, op in ipairs(plan.ops) do
-    for _, l in ipairs(op.limits) do
-      l.siblings = nil
-    end
-  end
-end
-
 -- heldOf returns what is held of a limit.
 local function heldOf(l)
   return l.kind == 0 and l.pair.heldCount or l.pair.heldCost
@@ -44,7 +31,11 @@ local function openBeside(l, now)
   end
   local held = heldOf(l)
   local isHeld = wait == 0 and held > 0 and report(l, now) < l.asked + held
-  return max(isHeld and hint or wait, l.pair.bannedUntil - now), isHeld
+  if isHeld then
+    wait = hint
+  end
+  local ban = l.pair.bannedUntil - now
+  return ban > wait and ban or wait, isHeld
 end
 
 -- bookTurn returns the wait of an opened limit that does not admit a request now, if the request may wait for its turn: that is
@@ -63,7 +54,8 @@ end
 -- decide sets the waits of limits, and reports whether all are admitted, and whether holds are in the way.
 local function decide(limits, now)
   local admitted, isHeld = true, false
-  for _, l in ipairs(limits) do
+  for i = 1, #limits do
+    local l = limits[i]
     local wait, byHolds = openBeside(l, now)
     if wait > 0 and l.op.maxWait > 0 then
       wait, byHolds = bookTurn(l, wait, now, byHolds)
@@ -76,60 +68,57 @@ local function decide(limits, now)
   return admitted, isHeld
 end
 
--- fitsAll reports whether all limits of an op admit it.
-local function fitsAll(op)
-  for _, l in ipairs(op.limits) do
-    if l.wait > 0 or l.wait == -1 then
-      return false
-    end
+-- groupOf returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
+local function groupOf(op, now)
+  local text, isFixed = pack(twoWords, groupWords, #op.charged), true
+  if op.group or #op.charged == 0 then
+    return op.group or none
   end
-  return true
-end
-
--- limitsOfHold returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
-local function limitsOfHold(op, now)
-  if op.held then
-    return op.held
-  end
-  local limits, isFixed = {}, true
-  for i, l in ipairs(op.charged) do
+  for _, l in ipairs(op.charged) do
     local start, ends = 0, 0
     if l.starts then
-      start, ends = windowOf(l, now - now % holdWidth + holdLife)
+      start, ends = windowOf(l, endOfHold(now))
       isFixed = false
     end
-    limits[i] = limitsOfHolds[l.identity .. pack(formats[2], start, ends)]
+    text = text .. l.identity .. pack(twoWords, start, ends)
   end
-  op.held = isFixed and limits or nil
-  return limits
+  op.group = isFixed and groups[text] or nil
+  return op.group or groups[text]
 end
 
--- chargeEach charges or holds what ops with these limits ask, if all limits of the op admit it.
-local function chargeEach(plan, limits, now)
-  for _, l in ipairs(limits) do
-    local op = l.op
-    if op.does == peek or not fitsAll(op) then
-      -- not charged
-    elseif op.does == hold then
-      if op.limits[1] == l then
-        addHold(op.pair, now, op.cost, limitsOfHold(op, now), op.of)
-      end
-    elseif l.rate > 0 then
-      if plan.shared then -- another limit may have changed the state
-        openState(l, now)
-      end
-      chargeState(l, now, op.cost, l.wait < 0 and l.book or l.charge)
-    end
-  end
+-- addHold holds a cost for an op from now on.
+local function addHold(op, now, cost)
+  addCell(op.pair, newCell(holdCell, endOfHold(now), cost, op.of, 1, groupOf(op, now)))
 end
 
--- chargeAll charges cost to all limits of an op, whether it fits or not.
-local function chargeAll(op, cost, now)
-  for _, l in ipairs(cost > 0 and op.charged or none) do
-    if not op.isAlone then -- another charge may have changed the state
+-- chargeAll charges cost to all limits of an op, whether it fits or not. If limits share a state, another charge may have changed it.
+local function chargeAll(plan, op, cost, now)
+  local limits = cost > 0 and op.charged or none
+  for i = 1, #limits do
+    local l = limits[i]
+    if plan.shared then
       openState(l, now)
     end
-    chargeState(l, now, cost, l.charge)
+    chargeState(l, now, cost, l.wait < 0 and l.book or l.charge)
+  end
+end
+
+-- chargeAdmitted charges or holds what the dry runs, or all other ops, ask if the request is admitted, and all limits of an op are.
+local function chargeAdmitted(plan, isAdmitted, isDry, now)
+  local ops = plan.ops
+  for i = 1, isAdmitted and plan.charges and #ops or 0 do
+    local op = ops[i]
+    local limits, admitted = op.limits, op.isDry == isDry and (op.does == take or op.does == hold)
+    for k = 1, #limits do
+      if limits[k].wait > 0 or limits[k].wait == -1 then
+        admitted = false
+      end
+    end
+    if admitted and op.does == hold then
+      addHold(op, now, op.cost)
+    elseif admitted then
+      chargeAll(plan, op, op.cost, now)
+    end
   end
 end
 
@@ -148,10 +137,10 @@ end
 local settle = {}
 
 -- adjust charges more for an op, or gives back what was charged at an instant. What was charged before a reset is forgotten.
-local function adjustFrom(op, at, now)
+local function adjustFrom(plan, op, at, now)
   local more, pair, turn = op.final - op.cost, op.pair, op.turn > 0 and at + op.turn - 1 or nil
   if more > 0 and (not op.isDry or fits(op, more, now)) then
-    chargeAll(op, more, now)
+    chargeAll(plan, op, more, now)
   elseif more < 0 and at >= pair.resetAt and not (turn and pair.bannedUntil > max(turn, now)) then -- others may wait for its end
     for _, l in ipairs(op.charged) do
       openState(l, now)
@@ -161,42 +150,40 @@ local function adjustFrom(op, at, now)
   return 0
 end
 
-settle[adjust] = function(op, now)
-  return adjustFrom(op, op.at, now)
+settle[adjust] = function(plan, op, now)
+  return adjustFrom(plan, op, op.at, now)
 end
 
 -- A hold that has ended was charged at its end.
-settle[release] = function(op, now)
-  local ended, final = op.at - op.at % holdWidth + holdLife, op.final
+settle[release] = function(plan, op, now)
+  local ended, final = endOfHold(op.at), op.final
   if not releaseHold(op.pair, op.at, op.cost, op.of) and op.at > 0 and ended <= now then
-    return adjustFrom(op, ended, now)
+    return adjustFrom(plan, op, ended, now)
   end
   if op.isDry and final > op.cost and not fits(op, final, now) then
     final = op.cost
   end
-  chargeAll(op, final, now)
+  chargeAll(plan, op, final, now)
   return 0
 end
 
-settle[renew] = function(op, now)
+settle[renew] = function(_, op, now)
   local released = releaseHold(op.pair, op.at, op.cost, op.of)
   if not released then
     return 0
   end
-  addHold(op.pair, now, released, limitsOfHold(op, now), op.of)
+  addHold(op, now, released)
   return now
 end
 
-settle[ban] = function(op, now)
+settle[ban] = function(_, op, now)
   addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
-  sumCells(op.pair)
   return 0
 end
 
-settle[grant] = function(op, now)
+settle[grant] = function(_, op, now)
   local n = op.cost - op.final
   for _, l in ipairs(op.charged) do
-    ask(l, 0)
     openState(l, now)
     local algorithm = l.algorithm
     if algorithm.grantEnds then
@@ -215,7 +202,7 @@ end
 
 -- A reset keeps holds. The pair remembers it for as long as it would have been kept, so that what was charged before is not given
 -- back out of what was charged since.
-settle[reset] = function(op, now)
+settle[reset] = function(_, op, now)
   local pair, ends, cells = op.pair, now, {}
   for _, s in ipairs(pair.states) do
     ends = max(ends, s.algorithm.ends(s.text))
@@ -231,179 +218,174 @@ settle[reset] = function(op, now)
     end
   end
   pair.dirty, pair.states, pair.cells = true, {}, cells
+  sumCells(pair)
   if ends > now then
     addCell(pair, newCell(resetCell, min(ends, maxExact), now + 1, 0))
   end
-  sumCells(pair)
   return 0
 end
 
 -- lend charges requests ahead, at most half of what remains.
-settle[lend] = function(op, now)
+settle[lend] = function(plan, op, now)
   local ahead = op.pair.bannedUntil > now and 0 or op.cost
   for _, l in ipairs(op.limits) do
     local free = not l.isStateless and openState(l, now) and report(l, now) or 0
     ahead = min(ahead, floorDiv(max(0, free - heldOf(l)), 2))
   end
-  chargeAll(op, ahead, now)
+  chargeAll(plan, op, ahead, now)
   return ahead
 end
 
--- hasRoom reports whether the logs of an op can hold what it grants.
-local function hasRoom(op, now)
-  for _, l in ipairs(op.does == grant and op.limits or none) do
-    if l.algorithm == log and l.rate + grantedAt(l, now) + op.cost - op.final > maxMembers then
-      return false
-    end
-  end
-  return true
-end
-
--- openSettled opens all limits that ops settle, which mends what the clock has left behind.
-local function openSettled(plan, now)
-  for _, op in ipairs(plan.settled) do
-    for _, l in ipairs(op.charged) do
-      openState(l, now)
-    end
-  end
-end
-
--- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants.
+-- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants. It
+-- opens all their limits first, which mends what the clock has left behind.
 local function settleAll(plan, now, n)
-  for _, op in ipairs(plan.settled) do
-    if not hasRoom(op, now) then
-      return false
+  local settled, hasRoom = plan.settled, true
+  for i = 1, #settled do
+    local op = settled[i]
+    for k = 1, #op.limits do
+      local l = op.limits[k]
+      if l.rate > 0 then
+        openState(l, now)
+      end
+      if op.does == grant and l.algorithm == log and l.rate + grantedAt(l, now) + op.cost - op.final > maxMembers then
+        hasRoom = false
+      end
     end
   end
-  for i, op in ipairs(plan.settled) do
-    out[n + i] = settle[op.does](op, now)
+  for i = 1, hasRoom and #settled or 0 do
+    out[n + i] = settle[settled[i].does](plan, settled[i], now)
   end
-  return true
+  return hasRoom
 end
 
 -- reportEach writes the reply about limits, with a fifth number for each, behind the first n numbers of out.
 local function reportEach(plan, now, n)
-  for i, l in ipairs(plan.decided) do
+  local limits = plan.decided
+  for i = 1, #limits do
+    local l = limits[i]
     if not l.isStateless and (plan.shared or l.siblings) then -- a charge may have changed the state
       openState(l, now)
     end
-    local pair, free, refill, reset = l.pair, report(l, now)
-    local ban, held = max(0, pair.bannedUntil - now), heldOf(l)
-    local least = max(ban, held > 0 and hint or 0)
+    local pair, held, granted, free, refill, reset = l.pair, heldOf(l), 0, report(l, now)
+    local least = held > 0 and hint or 0
     if free >= 0 then
-      free = ban > 0 and 0 or max(0, free - held)
+      free = max(0, free - held)
     end
-    local granted = l.rate > 0 and min(grantedAt(l, now), l.mostGranted) or 0
-    local at = n + 5 * (i - 1)
-    out[at + 1], out[at + 2], out[at + 3], out[at + 4], out[at + 5] = l.wait, free, max(refill, least), max(reset, least), granted + grantZero
+    if pair.bannedUntil > now then
+      least, free = max(least, pair.bannedUntil - now), min(free, 0)
+    end
+    if pair.grants > 0 and l.rate > 0 then
+      granted = min(grantedAt(l, now), l.mostGranted)
+    end
+    out[n + 1], out[n + 2], out[n + 3] = l.wait, free, refill > least and refill or least
+    out[n + 4], out[n + 5] = reset > least and reset or least, granted + grantZero
+    n = n + 5
   end
-  return n + 5 * #plan.decided
+  return n
 end
 
--- doEach does a request of any kind, and writes the reply behind the first n numbers of out.
-local function doEach(plan, now, n)
-  plan.isUntidy = plan.isPlain
-  for _, pair in ipairs(plan.pairs) do
-    takeApart(pair, pair.value, now)
+-- doApart does a request of any kind, whose keys follow keyList[first], and writes the reply behind the first n numbers of out. It takes
+-- the pairs apart. A plain plan has another one for that, so that its own limits never have siblings, and its pairs no cells.
+local function doApart(plan, keyList, first, now, n)
+  if plan.isPlain then
+    plan = setNumbers(plans['-' .. plan.text], plan.numbers)
   end
-  openSettled(plan, now)
-  local at = n + 1
-  local isDone, admitted, isHeld = settleAll(plan, now, at)
-  if plan.hasDry then -- in the order of the ops
-    for _, l in ipairs(plan.decided) do
-      if not l.isStateless then
-        openState(l, now)
-      end
+  local pairs, at = plan.pairs, n + 1
+  for _, l in ipairs(plan.logs) do
+    l.key = keyList[first + l.keyPlace]
+  end
+  for k = 1, #pairs do
+    local pair, key = pairs[k], keyList[first + k]
+    pair.key = key
+    takeApart(pair, tryCall('HGET', key, 's'), now)
+  end
+  local live, dry, decided = plan.live, plan.dry, plan.decided
+  local isDone, admitted, isHeld = settleAll(plan, now, at), nil, nil
+  for i = 1, #dry > 0 and #decided or 0 do -- in the order of the ops
+    if not decided[i].isStateless then
+      openState(decided[i], now)
     end
   end
-  if isDone then
-    n = at + #plan.settled
-    admitted, isHeld = decide(plan.live, now)
-    if admitted and plan.charges then
-      chargeEach(plan, plan.live, now)
+  if not isDone then
+    out[at] = full
+  else
+    if #decided > 0 then
+      admitted, isHeld = decide(live, now)
+      chargeAdmitted(plan, admitted, false, now)
     end
-    if plan.hasDry then
-      decide(plan.dry, now)
-      if admitted and plan.charges then
-        chargeEach(plan, plan.dry, now)
-      end
+    if #dry > 0 then
+      decide(dry, now)
+      chargeAdmitted(plan, admitted, true, now)
     end
-    n = reportEach(plan, now, n)
+    out[at], n = isHeld and held or rare, reportEach(plan, now, at + #plan.settled)
   end
-  out[at] = not isDone and full or isHeld and held or rare
-  for _, pair in ipairs(plan.pairs) do
-    saveChanged(pair, now) -- also if a log has no room: holds may have ended
+  for k = 1, #pairs do
+    saveChanged(pairs[k], now) -- also if a log has no room: holds may have ended
   end
   return max(n, at)
 end
 
--- doOps does a request whose keys follow keyList[first], and writes the reply behind the first n numbers of out. Most pairs have just
--- the states of the plan and no cells, and most requests only take: then the limits open, charge and put the states where they are.
-local function doOps(plan, keyList, first, now, n)
-  local pairs, isPlain, admitted = plan.pairs, plan.isPlain, true
-  if plan.isUntidy then
-    tidy(plan)
-  end
-  if plan.hasLogs then
-    for _, l in ipairs(plan.logs) do
-      l.key = keyList[first + l.keyPlace]
-    end
+-- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
+-- where they are. It returns nil for other pairs.
+local function doPlain(plan, keyList, first, now, n)
+  local pairs, logs, limits, admitted = plan.pairs, plan.logs, plan.live, true
+  for i = 1, #logs do
+    logs[i].key = keyList[first + logs[i].keyPlace]
   end
   for k = 1, #pairs do
-    local pair, key = pairs[k], keyList[first + k]
-    local value, head = tryCall('HGET', key, 's'), 0
-    pair.key, pair.value = key, value
+    local pair = pairs[k]
+    local value, head = tryCall('HGET', keyList[first + k], 's'), 0
     if not value then
       value = pair.blank
-    elseif #value == pair.bytes then
+    elseif #value ~= pair.bytes then
+      return nil
+    else
       head = unpackWords(oneWord, value)
       if head > maxKept then
-        isPlain = false
+        return nil
       end
-    else
-      isPlain = false
     end
     pair.head = head
-    if isPlain then
-      for i = 1, #pair do
-        local l = pair[i]
-        local wait = l.open(l, value, l.place, now)
-        if wait ~= 0 then
-          if not wait then
-            isPlain = false
-            break
-          elseif wait > 0 and l.op.maxWait > 0 then
-            wait = bookTurn(l, wait, now)
-          end
-          if wait >= -1 then
-            admitted = false
-          end
+    for i = 1, #pair do
+      local l = pair[i]
+      local wait = l.open(l, value, l.place, now)
+      if wait ~= 0 then
+        if not wait then
+          return nil
+        elseif wait > 0 and l.op.maxWait > 0 then
+          wait = bookTurn(l, wait, now)
         end
-        l.wait = wait
+        if wait >= -1 then
+          admitted = false
+        end
       end
+      l.wait = wait
     end
   end
-  if not isPlain then
-    return doEach(plan, now, n)
-  end
-  if admitted and plan.charges then
-    for k = 1, #pairs do
-      local pair = pairs[k]
-      local last, text = 0, nil
-      for i = 1, #pair do
-        local l = pair[i]
-        local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.op.cost)
-        if ends > last then
-          last = ends
-        end
-        text = text and text .. l.put(l) or l.put(l)
-      end
-      if last > 0 then -- otherwise, only logs were charged, and are kept for long enough
-        save(pair, last, now, text)
+  for k = 1, admitted and plan.charges and #pairs or 0 do
+    local pair, last = pairs[k], 0
+    local head, prolonged = pair.head, nil
+    for i = 1, #pair do
+      local l = pair[i]
+      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.op.cost)
+      if ends > last then
+        last = ends
       end
     end
+    if last > 0 then -- otherwise, only logs were charged, and are kept for long enough
+      if last > head or now > head then
+        head = keptUntil(last, now)
+        prolonged = head
+      end
+      local l = pair[1]
+      local text = pack(l.formBehindHead, head, l.words(l))
+      for i = 2, #pair do
+        l = pair[i]
+        text = text .. pack(l.form, l.words(l))
+      end
+      save(keyList[first + k], text, prolonged, now)
+    end
   end
-  local limits = plan.live
   for i = 1, #limits do
     local l = limits[i]
     n = l.tell(l, out, n, now)

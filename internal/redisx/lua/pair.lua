@@ -41,19 +41,10 @@ local function removeFrom(list, element)
   end
 end
 
--- identityOf returns what limits are charged to.
-local function identityOf(limits)
-  local all = {}
-  for i, l in ipairs(limits) do
-    all[i] = l.identity
-  end
-  return table.concat(all)
-end
-
--- forget forgets what a request has found in a pair.
+-- forget forgets what an earlier request has found in a pair.
 local function forget(pair)
-  pair.states, pair.cells, pair.isInOrder, pair.hasNew, pair.dirty = nil, nil, false, false, false
-  pair.grants, pair.bannedUntil, pair.heldCost, pair.heldCount, pair.resetAt = 0, 0, 0, 0, 0
+  pair.states, pair.cells, pair.head, pair.isInOrder, pair.hasNew, pair.dirty = {}, {}, 0, false, false, false
+  sumCells(pair)
 end
 
 -- newLimit returns a limit that has states, or nil if there can be none: see plan.lua. Limits with the same identity are charged alike.
@@ -61,9 +52,9 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   local algorithm = algorithms[kind % 24]
   local l = {
     kind = kind, tag = kind, micros = floorDiv(kind, 24), rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
-    identity = pack(formats[5], kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = 0,
+    identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0,
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
-    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, put = algorithm.put,
+    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
     tell = algorithm.tell or tellFree,
   }
   algorithm.compile(l)
@@ -71,7 +62,9 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   if not l.size or l.full > maxExact then
     return nil
   end
-  l.form, l.blank = formats[l.size], pack(formats[2], l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
+  l.own = {kind = kind, sibling = l.sibling, algorithm = algorithm, text = '', ends = 0, isNew = false} -- its state, unless another has it
+  l.form, l.formBehindHead = formats[l.size], formats[l.size + 1]
+  l.blank = pack(twoWords, l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
   return l
 end
 
@@ -87,8 +80,9 @@ end
 
 -- openState opens a limit and its siblings, and returns its wait. A state that is not stored is new.
 local function openState(l, now)
-  local siblings, own
-  for _, s in ipairs(l.pair.states) do
+  local states, siblings, own = l.pair.states, nil, nil
+  for i = 1, #states do
+    local s = states[i]
     if s.kind == l.kind and s.sibling == l.sibling then
       own = s
     elseif s.kind == l.kind then
@@ -98,7 +92,10 @@ local function openState(l, now)
       siblings[#siblings + 1] = other
     end
   end
-  l.state = own or {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm, text = l.blank, isNew = true}
+  if not own then
+    own, l.own.text, l.own.isNew = l.own, l.blank, true
+  end
+  l.state = own
   l.siblings, l.others = nil, 0
   local wait = openOne(l, now)
   if not wait then
@@ -116,12 +113,18 @@ local function openState(l, now)
   return waitFor(l, now)
 end
 
+-- rewrite sets the text of a state to what its limit says, and returns it.
+local function rewrite(l, s)
+  s.text, l.pair.dirty = pack(l.form, l.words(l)), true
+  return s.text
+end
+
 -- store stores the opened state of a limit.
 local function store(l)
   local s, pair = l.state, l.pair
-  s.text, pair.dirty = l.put(l), true
+  rewrite(l, s)
   if s.isNew then
-    s.isNew, pair.hasNew = nil, true
+    s.isNew, pair.hasNew = false, true
     table.insert(pair.states, s)
   end
 end
@@ -176,12 +179,9 @@ end
 -- resetBroken replaces a pair that makes no sense: all its limits are just used up.
 local function resetBroken(pair, now)
   forget(pair)
-  pair.states, pair.cells, pair.head, pair.dirty = {}, {}, 0, true
+  pair.dirty = true
   for _, l in ipairs(pair) do
-    l.pair = pair
-    if l.rate > 0 then
-      repair(l, nil, now)
-    end
+    repair(l, nil, now)
   end
 end
 
@@ -190,83 +190,81 @@ end
 local function readStates(pair, value)
   local at, states, count = word + 1, pair.states, 0
   pair.isInOrder = true
-  while at < #value do
-    if at + 2 * word - 1 > #value then
-      return nil
-    end
-    local tag, sibling = unpackWords(formats[2], value, at)
+  while at + 2 * word - 1 <= #value do
+    local tag, sibling = unpackWords(twoWords, value, at)
     if tag < 24 then
       return at
     end
     local l, s, size = pair[count + 1], nil, nil
     if l and l.tag == tag and (l.sibling == 0 or l.sibling == sibling) then
-      s, size = {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm}, l.size
+      s, size = l.own, l.size
     else
       local kind = tag - tag % 4
-      local algorithm = algorithms[kind % 24]
-      if not algorithm or tag > 24 * maxExact then
-        return nil
-      end
-      pair.isInOrder = false
-      s, size = {kind = kind, sibling = algorithm.siblingOf and sibling or 0, algorithm = algorithm}, algorithm.sizeOf(tag, sibling)
+      local algorithm = tag <= 24 * maxExact and algorithms[kind % 24]
+      size, pair.isInOrder = algorithm and algorithm.sizeOf(tag, sibling), false
+      s = {kind = kind, sibling = size and algorithm.siblingOf and sibling or 0, algorithm = algorithm}
     end
     local last = size and at + size * word - 1
     if not size or last > #value or count == maxStates then
       return nil
     end
-    count, s.text = count + 1, sub(value, at, last)
+    count, s.text, s.isNew = count + 1, sub(value, at, last), false
     states[count], at = s, last + 1
   end
-  return at
+  return at > #value and at
 end
 
--- limitsOfHolds has the limits that holds name, by their words.
-local limitsOfHolds = newCache(function(text)
-  local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text)
-  if not algorithms[kind % 24] or kind < 24 or rate == 0 or capacity == 0 or max(kind / 24, rate, capacity, unit, ban, start, ends) > maxExact then
-    return nil
+-- groups has the limits that holds are charged to when they end, by the words of a group: see cells.lua.
+local groups = newCache(function(text)
+  local group = {text = text, of = ''}
+  for at = 2 * word + 1, #text, 7 * word do
+    local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text, at)
+    if not algorithms[kind % 24] or kind < 24 or rate == 0 or capacity == 0 or max(kind / 24, rate, capacity, unit, ban, start, ends) > maxExact then
+      return nil
+    end
+    local l = newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
+    if not l then
+      return nil
+    end
+    l.ended, group.of, group[#group + 1] = true, group.of .. l.identity, l
   end
-  local l = newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
-  if l then
-    l.text, l.ended = text, true
-  end
-  return l
+  return group
 end, 1000)
 
 -- readCells reads the cells of a pair from a place in its value. It raises an error if they make no sense, as unpackWords does at the
 -- end of the value.
 local function readCells(pair, value, at)
-  local limits, last = {}, 0
+  local cells, named, latest = pair.cells, {[0] = none}, 0
   while at <= #value do
-    local kind, ends, n, count, named = unpackWords(formats[5], value, at)
-    if kind == limitWords then
-      limits[#limits + 1] = limitsOfHolds[sub(value, at + word, at + 8 * word - 1)] or error('no limit', 0)
-      at = at + 8 * word
+    local kind, ends, n, of, number = unpackWords(fiveWords, value, at)
+    local last = at + 5 * word - 1
+    if kind == groupWords then
+      last = at + (2 + 7 * ends) * word - 1
+      named[#named + 1] = last <= #value and groups[sub(value, at, last)] or error('no group', 0)
+    elseif kind == holdCell and of > 0 then
+      local group = named[number] or error('no group', 0)
+      cells[#cells + 1] = newCell(kind, ends, n, group.of or '', of, group)
+    elseif kind == grantCell then
+      cells[#cells + 1] = newCell(kind, ends, n - grantZero, of)
+    elseif kind == banCell or kind == resetCell then
+      cells[#cells + 1] = newCell(kind, ends, n, of)
     else
-      if kind < holdCell or kind > resetCell or max(ends, n) > maxExact or ends < last or kind == holdCell and count == 0 then
-        error('no cell', 0)
-      end
-      at = at + 5 * word
-      local cell = newCell(kind, ends, n, count, count, named > 0 and {} or none)
-      for i = 1, named do
-        cell.limits[i] = limits[unpackWords(oneWord, value, at)] or error('no limit', 0)
-        at = at + word
-      end
-      if kind == holdCell then
-        cell.of = identityOf(cell.limits)
-      elseif kind == grantCell then
-        cell.n = n - grantZero
-      end
-      last = ends
-      pair.cells[#pair.cells + 1] = cell
+      error('no cell', 0)
     end
+    if kind ~= groupWords then
+      if max(ends, n) > maxExact or ends < latest then
+        error('no order', 0)
+      end
+      latest = ends
+    end
+    at = last + 1
   end
 end
 
 -- chargeEnded charges what a hold that has ended held to its limits, at its end.
 local function chargeEnded(pair, cell)
-  for _, l in ipairs(cell.limits) do
-    l.pair, l.asked, l.room = pair, 0, 0
+  for _, l in ipairs(cell.group) do
+    l.pair = pair
     l.key = pair.key .. ':' .. format('%d', l.micros)
     openState(l, cell.ends)
     chargeState(l, cell.ends, cell.n, l.charge)
@@ -288,15 +286,16 @@ local function advanceCells(pair, now)
       end
     end
   end
+  sumCells(pair)
 end
 
 -- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it.
 local function takeApart(pair, value, now)
   forget(pair)
-  pair.states, pair.cells, pair.head = {}, {}, 0
-  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
-    error(value.err, 0)
-  elseif type(value) == 'table' then
+  if type(value) == 'table' then
+    if not string.find(value.err, 'WRONGTYPE', 1, true) then
+      error(value.err, 0)
+    end
     call('DEL', pair.key)
     return resetBroken(pair, now)
   elseif value then
@@ -305,72 +304,68 @@ local function takeApart(pair, value, now)
       pair.head = unpackWords(oneWord, value)
       at = pair.head <= maxKept and readStates(pair, value)
     end
-    if not at or not pcall(readCells, pair, value, at) then
+    if not at or at < #value and not pcall(readCells, pair, value, at) then
       return resetBroken(pair, now)
+    elseif at < #value then
+      advanceCells(pair, now)
     end
-  end
-  if #pair.cells > 0 then
-    advanceCells(pair, now)
-    sumCells(pair)
   end
 end
 
--- lastOfHolds returns an instant from which what the holds of a pair will be charged no longer matters.
-local function lastOfHolds(pair, states)
-  local last = 0
-  for _, cell in ipairs(pair.cells) do
-    for _, l in ipairs(cell.limits) do
-      last = max(last, l.algorithm.endsAfter(l, cell.ends, pair.heldCost, states))
+-- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
+local function lastOfCells(pair, states)
+  local last, cells = 0, pair.cells
+  for i = 1, #cells do
+    local ends, group = cells[i].ends, cells[i].group or none
+    for k = 1, #group do
+      last = max(last, group[k].algorithm.endsAfter(group[k], ends, pair.heldCost, states))
     end
-    last = max(last, cell.ends)
+    last = max(last, ends)
   end
   return last
 end
 
--- save stores the value of a pair that matters until last: rest is all behind its first word. If its key has to be
--- kept for longer, but the server denies that, the pair does not say so: a later request tries again.
-local function save(pair, last, now, rest)
-  local head, prolong = pair.head, nil
-  if last > head or now > head then
-    prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
-    head = 1000 * prolong
-  end
-  local value = pack(oneWord, head) .. rest
-  call('HSET', pair.key, 's', value)
-  if prolong then
-    local reply = tryCall('PEXPIRE', pair.key, format('%d', prolong - floorDiv(now, 1000)))
+-- keptUntil returns the first word of a pair that matters until last.
+local function keptUntil(last, now)
+  return 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
+end
+
+-- save stores the value of a pair, and prolongs its key if it is an instant until which that is to be kept. If the server denies that,
+-- the value does not say so: a later request tries again.
+local function save(key, value, prolonged, now)
+  call('HSET', key, 's', value)
+  if prolonged then
+    local reply = tryCall('PEXPIRE', key, format('%d', prolonged / 1000 - floorDiv(now, 1000)))
     if type(reply) == 'table' then
-      call('HSET', pair.key, 's', pack(oneWord, 1) .. sub(value, word + 1))
+      call('HSET', key, 's', pack(oneWord, 1) .. sub(value, word + 1))
       error(reply.err, 0)
     end
   end
 end
 
--- textOfCells returns the words of cells.
-local function textOfCells(cells)
-  if #cells == 0 then
-    return ''
-  end
-  local places, count, limits, texts = {}, 0, '', ''
-  for _, cell in ipairs(cells) do
-    local n = cell.kind == grantCell and cell.n + grantZero or cell.n
-    texts = texts .. pack(formats[5], cell.kind, cell.ends, n, cell.count, #cell.limits)
-    for _, l in ipairs(cell.limits) do
-      if not places[l.text] then
-        count = count + 1
-        places[l.text], limits = count, limits .. pack(oneWord, limitWords) .. l.text
-      end
-      texts = texts .. pack(oneWord, places[l.text])
+-- withCells appends the words of cells to a text, each group before the first hold that names it.
+local function withCells(text, cells)
+  local numbers, count = {[none] = 0}, 0
+  for i = 1, #cells do
+    local cell = cells[i]
+    local kind, n, group = cell.kind, cell.n, cell.group or none
+    if kind == grantCell then
+      n = n + grantZero
+    elseif not numbers[group] then
+      count = count + 1
+      numbers[group], text = count, text .. group.text
     end
+    text = text .. pack(fiveWords, kind, cell.ends, n, cell.count, numbers[group])
   end
-  return limits .. texts
+  return text
 end
 
 -- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
 -- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
 local function inOrder(pair, now)
-  for _, s in ipairs(pair.states) do
-    s.ends = s.algorithm.ends(s.text)
+  local states = pair.states
+  for i = 1, #states do
+    states[i].ends = states[i].algorithm.ends(states[i].text)
   end
   if pair.isInOrder and not pair.hasNew then
     return pair.states
@@ -400,13 +395,20 @@ local function saveChanged(pair, now)
     return
   end
   local states, text = inOrder(pair, now), ''
-  local last = lastOfHolds(pair, states)
-  for _, s in ipairs(states) do
-    text, last = text .. s.text, max(last, s.ends)
+  local last = lastOfCells(pair, states)
+  for i = 1, #states do
+    text, last = text .. states[i].text, max(last, states[i].ends)
   end
   if last == 0 then
-    call('DEL', pair.key)
-  else
-    save(pair, last, now, text .. textOfCells(pair.cells))
+    return call('DEL', pair.key)
   end
+  local head, prolonged = pair.head, nil
+  if last > head or now > head then
+    head = keptUntil(last, now)
+    prolonged = head
+  end
+  if #pair.cells > 0 then
+    text = withCells(text, pair.cells)
+  end
+  save(pair.key, pack(oneWord, head) .. text, prolonged, now)
 end

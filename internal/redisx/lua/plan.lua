@@ -53,12 +53,10 @@ end
 
 -- finishPair computes where the states of a plan are in the value of a pair that has just these.
 local function finishPair(pair)
-  local texts = {pack(oneWord, 0)}
-  pair.bytes = word
-  for i, l in ipairs(pair) do
-    l.place, pair.bytes, texts[i + 1] = pair.bytes + 1, pair.bytes + word * l.size, l.blank
+  pair.blank, pair.bytes = pack(oneWord, 0), word
+  for _, l in ipairs(pair) do
+    l.place, pair.bytes, pair.blank = pair.bytes + 1, pair.bytes + word * l.size, pair.blank .. l.blank
   end
-  pair.blank = table.concat(texts)
   forget(pair)
 end
 
@@ -72,46 +70,40 @@ local function besides(plan, l)
       table.insert(all, a)
     end
   end
-  return #all > 0 and all or nil
+  return all
 end
 
 -- newPlan reads a plan. decided are the limits of ops that are decided, live and dry are those without and with dry runs, settled
--- are the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own. The
--- pairs of any other plan are always taken apart.
+-- are the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
+-- its text begins with a minus sign.
 local function newPlan(text)
-  local plan = {pairs = {}, ops = {}, settled = {}, decided = {}, live = {}, dry = {}, logs = {}, charges = sub(text, 1, 1) == 't', keys = 0}
-  local numbers, isPlain, does = {}, true, nil
+  local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, live = {}, dry = {}, logs = {}, keys = 0}
+  local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
   end
   local first, op = 1, nil
   while first <= #numbers do
     local head, kind, rate, capacity, unit, banned = unpack(numbers, first, first + 5)
-    local flags, starts, l = head % 64, nil, nil
+    local flags, starts, keyPlace, l = head % 64, nil, nil, nil
     local place = (head - flags) / 64
     first = first + 6
     if kind >= firstCalendar then
       starts = {unpack(numbers, first, first + unit - 1)}
-      first = first + unit
-      plan.clock = banned
+      first, plan.clock = first + unit, banned
       unit, banned = 0, 0
+    elseif kind % 24 == 12 then
+      keyPlace, unit, plan.keys = unit, 0, max(plan.keys, unit)
     end
     local pair = plan.pairs[place] or {kinds = {}}
     plan.pairs[place], plan.keys = pair, max(plan.keys, place)
     if flags % 2 == 1 then
-      op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}}
+      op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}, of = ''}
       table.insert(plan.ops, op)
       if op.does > hold then
         table.insert(plan.settled, op)
       end
-      does = does or op.does
-      if op.isDry or op.does ~= does or op.does > peek then
-        isPlain = false
-      end
-    end
-    local keyPlace = kind % 24 == 12 and unit
-    if keyPlace then
-      unit, plan.keys = 0, max(plan.keys, keyPlace)
+      isPlain = isPlain and not op.isDry and op.does <= peek and op.does == plan.ops[1].does
     end
     if kind == 0 or rate == 0 then
       l, isPlain = newStateless(kind, rate, capacity), false
@@ -122,12 +114,15 @@ local function newPlan(text)
       l.keyPlace = keyPlace
       table.insert(plan.logs, l)
     end
-    if op.does ~= ban and op.does ~= reset then
+    if op.does == reset then
+      plan.shared = true
+    elseif op.does ~= ban then
       l.op, l.pair = op, pair
       plan.shared = addState(pair, l) or plan.shared
       table.insert(op.limits, l)
       if l.rate > 0 then
         table.insert(op.charged, l)
+        op.of = op.of .. l.identity
       end
       if op.does <= hold then
         table.insert(plan.decided, l)
@@ -141,14 +136,8 @@ local function newPlan(text)
   for _, l in ipairs(plan.decided) do
     l.beside = besides(plan, l)
   end
-  for _, other in ipairs(plan.ops) do
-    other.of, other.isAlone = identityOf(other.charged), not plan.shared and #plan.ops == 1
-  end
   plan.isPlain = isPlain and not plan.shared
-  if plan.isPlain and does == peek then
-    plan.charges = false
-  end
-  plan.hasDry, plan.hasSettled, plan.hasLogs = #plan.dry > 0, #plan.settled > 0, #plan.logs > 0
+  plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
   return plan
 end
 
@@ -163,26 +152,29 @@ local function costOf(op, l)
   return l.kind == 0 and 1 or op.cost
 end
 
--- setNumbers sets the numbers of the ops of a plan from the words of a request.
+-- setNumbers sets the numbers of the ops of a plan from the words of a request, and returns the plan.
 local function setNumbers(plan, numbers)
-  local at = 1
+  local at, ops, decided = 1, plan.ops, plan.decided
   plan.numbers = numbers
-  for _, op in ipairs(plan.ops) do
+  for i = 1, #ops do
+    local op = ops[i]
     if op.does <= hold then
-      op.cost, op.maxWait = unpackWords(formats[2], numbers, at)
+      op.cost, op.maxWait = unpackWords(twoWords, numbers, at)
       at = at + 2 * word
     else
-      op.cost, op.final, op.at, op.turn = unpackWords(formats[4], numbers, at)
+      op.cost, op.final, op.at, op.turn = unpackWords(fourWords, numbers, at)
       at = at + 4 * word
     end
   end
-  for _, l in ipairs(plan.decided) do
+  for i = 1, #decided do
+    local l = decided[i]
     local asked = costOf(l.op, l)
-    for _, op in ipairs(l.beside or {}) do
+    for _, op in ipairs(l.beside) do
       asked = min(asked + costOf(op, l), maxExact)
     end
     ask(l, asked)
   end
+  return plan
 end
 
 -- isFar reports whether the clock of the process that made a plan with calendars differs by more than a day from now.

@@ -26,7 +26,7 @@ local function doFrom(keyList, args, count, now)
       filled = filled + 1
       out[filled] = farOff
     else
-      filled = doOps(plan, keyList, key, now, filled)
+      filled = plan.isPlain and doPlain(plan, keyList, key, now, filled) or doApart(plan, keyList, key, now, filled)
     end
   end
 end

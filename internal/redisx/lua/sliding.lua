@@ -86,8 +86,7 @@ function sliding.mend(l, s, now)
     return nil
   end
   moveTo(l, now)
-  s.text, l.pair.dirty = l.put(l), true
-  return s.text
+  return rewrite(l, s)
 end
 
 -- add adds cost to an opened ring.
@@ -143,8 +142,8 @@ function sliding.charge(l, now, cost)
   return l.ring[4] + l.micros
 end
 
-function sliding.put(l)
-  return pack(l.form, unpack(l.ring))
+function sliding.words(l)
+  return unpack(l.ring, 1, l.size)
 end
 
 -- giveBack takes cost back from the sub-bucket of an instant.
@@ -174,7 +173,7 @@ function sliding.refund(l, _, at, _, cost)
 end
 
 function sliding.ends(text)
-  local kind, _, used, newest = unpackWords(formats[4], text)
+  local kind, _, used, newest = unpackWords(fourWords, text)
   return used == 0 and 0 or newest + floorDiv(kind, 24)
 end
 

@@ -5,7 +5,6 @@
 --
 -- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
 local window = {}
-local fourWords = formats[4]
 
 -- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
 local function windowOf(l, at)
@@ -53,8 +52,7 @@ function window.mend(l, s, now)
   end
   l.used = used
   l.start, l.ends = windowOf(l, now)
-  s.text, l.pair.dirty = window.put(l), true
-  return s.text
+  return rewrite(l, s)
 end
 
 -- charge adds cost, even if it does not fit.
@@ -63,8 +61,8 @@ function window.charge(l, _, cost)
   return l.ends
 end
 
-function window.put(l)
-  return pack(fourWords, l.kind, l.used, l.start, l.ends)
+function window.words(l)
+  return l.kind, l.used, l.start, l.ends
 end
 
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.

@@ -47,7 +47,7 @@ local formats = setmetatable({}, {__index = function(all, n)
   end
 end})
 
-local oneWord = formats[1]
+local oneWord, twoWords, fourWords, fiveWords, sixWords = formats[1], formats[2], formats[4], formats[5], formats[6]
 
 -- textOf returns the first n words of a list as bytes.
 local function textOf(list, n)
