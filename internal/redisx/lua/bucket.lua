@@ -4,7 +4,7 @@
 -- millisecond or a second: 0, 1 or 2 more in kind, its code, says which.
 --
 -- Buckets of one period are siblings. Each drains at its own rate, and the fullest one says what is used.
-local bucket = {}
+local bucket = {hasSiblings = true}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
@@ -249,11 +249,6 @@ function bucket.endsAfter(l, at, held, states)
     end
   end
   return at + (used + held) / l.rate * l.period * l.unit + l.ban
-end
-
--- siblingOf returns the limit of a sibling.
-function bucket.siblingOf(l, rate)
-  return newLimit(l.kind, rate, l.capacity, l.unit, 0)
 end
 
 -- sizeOf returns how many words a state has, or nil if there is none with these words.

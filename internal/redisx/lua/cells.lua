@@ -108,21 +108,16 @@ local function releaseHold(pair, at, cost, of)
   return released
 end
 
--- latestOf returns the latest end that a cell can have at now.
-local function latestOf(cell, now)
-  if cell.kind == holdCell then
-    return endOfHold(now)
-  end
-  return cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
-end
-
 -- rewindCells lets no hold, and no grant that lasts one period, end later than a new one would: the clock may have gone back.
 local function rewindCells(pair, now)
-  local cells, late = pair.cells, {}
+  local cells, late, latestHold = pair.cells, {}, endOfHold(now)
   for i = #cells, 1, -1 do
-    local latest = latestOf(cells[i], now)
-    if cells[i].ends > latest then
-      cells[i].ends = latest
+    local cell, latest = cells[i], latestHold
+    if cell.kind ~= holdCell then
+      latest = cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
+    end
+    if cell.ends > latest then
+      cell.ends = latest
       table.insert(late, 1, table.remove(cells, i))
     end
   end

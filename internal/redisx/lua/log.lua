@@ -2,7 +2,7 @@
 --
 -- A member is a request. Its score is the instant, and its name is the instant and a number that counts on within it, because the
 -- requests of a batch share an instant. The words in the pair: kind, and the instant until which the set is certain to be kept.
-local log = {}
+local log = {size = 2}
 local maxMembers = 10000
 local many = 500 -- arguments of one command
 
@@ -137,19 +137,6 @@ end
 
 function log.ends(text)
   return max(0, unpackWords(oneWord, text, word + 1) - slack * 1000)
-end
-
-function log.grantEnds(l, now)
-  return now + l.micros
-end
-
--- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
-function log.endsAfter(l, at)
-  return at + l.micros
-end
-
-function log.sizeOf(tag)
-  return tag % 4 == 0 and 2
 end
 
 function log.compile(l)

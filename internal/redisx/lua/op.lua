@@ -48,7 +48,7 @@ local function bookTurn(l, wait, now, isHeld)
     return wait - l.op.maxWait, isHeld
   end
   l.behind = l.siblings and untilSiblings(l, now, l.room) or 0
-  return l.algorithm.canBook(l, now) and -1 - wait or wait, isHeld
+  return bucket.canBook(l, now) and -1 - wait or wait, isHeld
 end
 
 -- decide sets the waits of limits, and reports whether all are admitted, and whether holds are in the way.
@@ -137,7 +137,8 @@ end
 local settle = {}
 
 -- adjust charges more for an op, or gives back what was charged at an instant. What was charged before a reset is forgotten.
-local function adjustFrom(plan, op, at, now)
+settle[adjust] = function(plan, op, now, at)
+  at = at or op.at
   local more, pair, turn = op.final - op.cost, op.pair, op.turn > 0 and at + op.turn - 1 or nil
   if more > 0 and (not op.isDry or fits(op, more, now)) then
     chargeAll(plan, op, more, now)
@@ -150,15 +151,11 @@ local function adjustFrom(plan, op, at, now)
   return 0
 end
 
-settle[adjust] = function(plan, op, now)
-  return adjustFrom(plan, op, op.at, now)
-end
-
 -- A hold that has ended was charged at its end.
 settle[release] = function(plan, op, now)
   local ended, final = endOfHold(op.at), op.final
   if not releaseHold(op.pair, op.at, op.cost, op.of) and op.at > 0 and ended <= now then
-    return adjustFrom(plan, op, ended, now)
+    return settle[adjust](plan, op, now, ended)
   end
   if op.isDry and final > op.cost and not fits(op, final, now) then
     final = op.cost
@@ -185,11 +182,10 @@ settle[grant] = function(_, op, now)
   local n = op.cost - op.final
   for _, l in ipairs(op.charged) do
     openState(l, now)
-    local algorithm = l.algorithm
-    if algorithm.grantEnds then
-      addGrant(op.pair, l.kind, algorithm.grantEnds(l, now), n)
+    if l.algorithm ~= bucket then
+      addGrant(op.pair, l.kind, l.ends or now + l.micros, n)
     elseif n > 0 then
-      algorithm.giveBack(l, n)
+      bucket.giveBack(l, n)
     else
       local banned = l.ban
       l.ban = 0 -- what is taken away begins no ban

@@ -47,6 +47,11 @@ local function forget(pair)
   sumCells(pair)
 end
 
+-- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
+local function sizeOf(algorithm, tag, sibling)
+  return algorithm and (tag % 4 == 0 or algorithm == algorithms[0]) and (algorithm.size or algorithm.sizeOf(tag, sibling)) or nil
+end
+
 -- newLimit returns a limit that has states, or nil if there can be none: see plan.lua. Limits with the same identity are charged alike.
 local function newLimit(kind, rate, capacity, unit, ban, starts)
   local algorithm = algorithms[kind % 24]
@@ -57,8 +62,10 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
     open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
     tell = algorithm.tell or tellFree,
   }
-  algorithm.compile(l)
-  l.size = algorithm.sizeOf(l.tag, l.sibling)
+  if algorithm.compile then
+    algorithm.compile(l)
+  end
+  l.size = sizeOf(algorithm, l.tag, l.sibling)
   if not l.size or l.full > maxExact then
     return nil
   end
@@ -86,7 +93,8 @@ local function openState(l, now)
     if s.kind == l.kind and s.sibling == l.sibling then
       own = s
     elseif s.kind == l.kind then
-      local other = l.algorithm.siblingOf(l, s.sibling)
+      local isBucket = l.algorithm == algorithms[0]
+      local other = newLimit(l.kind, isBucket and s.sibling or l.rate, l.capacity, isBucket and l.unit or s.sibling, 0)
       other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
       siblings = siblings or {}
       siblings[#siblings + 1] = other
@@ -201,8 +209,8 @@ local function readStates(pair, value)
     else
       local kind = tag - tag % 4
       local algorithm = tag <= 24 * maxExact and algorithms[kind % 24]
-      size, pair.isInOrder = algorithm and algorithm.sizeOf(tag, sibling), false
-      s = {kind = kind, sibling = size and algorithm.siblingOf and sibling or 0, algorithm = algorithm}
+      size, pair.isInOrder = sizeOf(algorithm, tag, sibling), false
+      s = {kind = kind, sibling = size and algorithm.hasSiblings and sibling or 0, algorithm = algorithm}
     end
     local last = size and at + size * word - 1
     if not size or last > #value or count == maxStates then
@@ -312,13 +320,21 @@ local function takeApart(pair, value, now)
   end
 end
 
+-- endsAfter returns an instant from which what a hold charges to a limit at an instant no longer counts.
+local function endsAfter(l, at, held, states)
+  if l.algorithm.endsAfter then
+    return l.algorithm.endsAfter(l, at, held, states)
+  end
+  return l.starts and l.starts[2] or at + l.micros + (l.width or 0)
+end
+
 -- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
 local function lastOfCells(pair, states)
   local last, cells = 0, pair.cells
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
     for k = 1, #group do
-      last = max(last, group[k].algorithm.endsAfter(group[k], ends, pair.heldCost, states))
+      last = max(last, endsAfter(group[k], ends, pair.heldCost, states))
     end
     last = max(last, ends)
   end

@@ -60,19 +60,6 @@ local function finishPair(pair)
   forget(pair)
 end
 
--- besides returns the ops whose cost a limit is asked together with its own: those of the same pair and kind. Peeks are asked alone,
--- and dry runs separately, because they must not make others fail.
-local function besides(plan, l)
-  local all = {}
-  for _, other in ipairs(plan.decided) do
-    local a, b = other.op, l.op
-    if other ~= l and other.pair == l.pair and other.kind == l.kind and a.isDry == b.isDry and a.does ~= peek and b.does ~= peek then
-      table.insert(all, a)
-    end
-  end
-  return all
-end
-
 -- newPlan reads a plan. decided are the limits of ops that are decided, live and dry are those without and with dry runs, settled
 -- are the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
 -- its text begins with a minus sign.
@@ -133,9 +120,6 @@ local function newPlan(text)
   for _, pair in ipairs(plan.pairs) do
     finishPair(pair)
   end
-  for _, l in ipairs(plan.decided) do
-    l.beside = besides(plan, l)
-  end
   plan.isPlain = isPlain and not plan.shared
   plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
   return plan
@@ -147,9 +131,14 @@ local function ask(l, cost)
   l.room = l.full - cost * l.period
 end
 
--- costOf returns the cost of an op for a limit: one in flight counts requests.
-local function costOf(op, l)
-  return l.kind == 0 and 1 or op.cost
+-- askedBeside returns what a limit of a plan asks of the state of another one. Peeks ask alone, and dry runs separately, because they
+-- must not make others fail. A limit in flight counts requests.
+local function askedBeside(other, l)
+  local a, b = other.op, l.op
+  if other ~= l and (other.pair ~= l.pair or other.kind ~= l.kind or a.isDry ~= b.isDry or a.does == peek or b.does == peek) then
+    return 0
+  end
+  return l.kind == 0 and 1 or a.cost
 end
 
 -- setNumbers sets the numbers of the ops of a plan from the words of a request, and returns the plan.
@@ -168,9 +157,9 @@ local function setNumbers(plan, numbers)
   end
   for i = 1, #decided do
     local l = decided[i]
-    local asked = costOf(l.op, l)
-    for _, op in ipairs(l.beside) do
-      asked = min(asked + costOf(op, l), maxExact)
+    local asked = plan.shared and 0 or askedBeside(l, l)
+    for k = 1, plan.shared and #decided or 0 do
+      asked = min(asked + askedBeside(decided[k], l), maxExact)
     end
     ask(l, asked)
   end

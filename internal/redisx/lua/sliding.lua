@@ -5,7 +5,7 @@
 -- The counter of a sub-bucket is at its end / width.
 --
 -- Rings of one period are siblings. Each counts every charge of the pair, and the fullest one says what is used.
-local sliding = {}
+local sliding = {hasSiblings = true}
 local maxSubBuckets = 60
 
 -- endOf returns the end of the sub-bucket of an instant.
@@ -177,24 +177,10 @@ function sliding.ends(text)
   return used == 0 and 0 or newest + floorDiv(kind, 24)
 end
 
--- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
-function sliding.endsAfter(l, at)
-  return at + l.micros + l.width
-end
-
-function sliding.grantEnds(l, now)
-  return now + l.micros
-end
-
--- siblingOf returns the limit of a sibling.
-function sliding.siblingOf(l, width)
-  return newLimit(l.kind, l.rate, l.capacity, width, 0)
-end
-
 -- sizeOf returns how many words a state has, or nil if there is none with these words.
 function sliding.sizeOf(tag, width)
   local count = ceilDiv(floorDiv(tag, 24), width)
-  return tag % 4 == 0 and width > 0 and width <= maxExact and count <= maxSubBuckets and count + 6
+  return width > 0 and width <= maxExact and count <= maxSubBuckets and count + 6
 end
 
 function sliding.compile(l)

@@ -4,7 +4,7 @@
 -- around now: the process computes them, and the server's clock chooses.
 --
 -- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
-local window = {}
+local window = {size = 4}
 
 -- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
 local function windowOf(l, at)
@@ -84,21 +84,5 @@ function window.ends(text)
   local _, used, _, ends = unpackWords(fourWords, text)
   return used == 0 and 0 or ends
 end
-
--- grantEnds returns when a grant that is made at now ends.
-function window.grantEnds(l)
-  return l.ends
-end
-
--- endsAfter returns an instant from which what a hold charges at an instant no longer counts.
-function window.endsAfter(l, at)
-  return l.starts and l.starts[2] or at + l.micros
-end
-
-function window.sizeOf(tag)
-  return tag % 4 == 0 and 4
-end
-
-function window.compile() end
 
 algorithms[4] = window
