@@ -243,7 +243,8 @@ end
 -- endsAfter returns an instant from which what holds charge at an instant no longer counts, if that is no more than held.
 function bucket.endsAfter(l, at, held, states)
   local used = 0
-  for _, s in ipairs(states) do
+  for i = 1, #states do
+    local s = states[i]
     if s.kind == l.kind then
       used = max(used, (s.ends - at) * s.sibling / l.micros)
     end

@@ -110,18 +110,18 @@ end
 
 -- rewindCells lets no hold, and no grant that lasts one period, end later than a new one would: the clock may have gone back.
 local function rewindCells(pair, now)
-  local cells, late, latestHold = pair.cells, {}, endOfHold(now)
+  local cells, latestHold, late = pair.cells, endOfHold(now), nil
   for i = #cells, 1, -1 do
     local cell, latest = cells[i], latestHold
     if cell.kind ~= holdCell then
       latest = cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
     end
     if cell.ends > latest then
-      cell.ends = latest
+      cell.ends, late = latest, late or {}
       table.insert(late, 1, table.remove(cells, i))
     end
   end
-  for i = 1, #late do
+  for i = 1, late and #late or 0 do
     addCell(pair, late[i])
   end
 end
@@ -193,7 +193,9 @@ local function fallsTo(l, now, target)
       if l.siblings then
         wait = max(wait, untilSiblings(l, now, n))
       end
-      wait = max(wait, from - now)
+      if from - now > wait then
+        wait = from - now
+      end
       if now + wait < stays then
         return wait
       end
@@ -221,7 +223,13 @@ local function report(l, now)
     used = max(used, l.others)
   end
   local room = l.full - used
-  local free = max(l.least, (room - room % period) / period + min(grantedAt(l, now), l.mostGranted))
+  local free = (room - room % period) / period
+  if l.pair.grants > 0 then
+    free = free + min(grantedAt(l, now), l.mostGranted)
+  end
+  if free < l.least then
+    free = l.least
+  end
   if used == 0 and free > 0 then
     return free, 0, 0
   end

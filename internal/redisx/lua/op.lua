@@ -70,10 +70,10 @@ end
 
 -- groupOf returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
 local function groupOf(op, now)
-  local text, isFixed = pack(twoWords, groupWords, #op.charged), true
   if op.group or #op.charged == 0 then
-    return op.group or none
+    return op.group
   end
+  local text, isFixed = pack(twoWords, groupWords, #op.charged), true
   for _, l in ipairs(op.charged) do
     local start, ends = 0, 0
     if l.starts then
@@ -286,9 +286,9 @@ local function doApart(plan, keyList, first, now, n)
   if plan.isPlain then
     plan = setNumbers(plans['-' .. plan.text], plan.numbers)
   end
-  local pairs, at = plan.pairs, n + 1
-  for _, l in ipairs(plan.logs) do
-    l.key = keyList[first + l.keyPlace]
+  local pairs, logs, at = plan.pairs, plan.logs, n + 1
+  for i = 1, #logs do
+    logs[i].key = keyList[first + logs[i].keyPlace]
   end
   for k = 1, #pairs do
     local pair, key = pairs[k], keyList[first + k]

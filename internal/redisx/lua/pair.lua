@@ -242,16 +242,16 @@ end, 1000)
 -- readCells reads the cells of a pair from a place in its value. It raises an error if they make no sense, as unpackWords does at the
 -- end of the value.
 local function readCells(pair, value, at)
-  local cells, named, latest = pair.cells, {[0] = none}, 0
+  local cells, named, latest = pair.cells, {}, 0
   while at <= #value do
     local kind, ends, n, of, number = unpackWords(fiveWords, value, at)
     local last = at + 5 * word - 1
     if kind == groupWords then
       last = at + (2 + 7 * ends) * word - 1
       named[#named + 1] = last <= #value and groups[sub(value, at, last)] or error('no group', 0)
-    elseif kind == holdCell and of > 0 then
-      local group = named[number] or error('no group', 0)
-      cells[#cells + 1] = newCell(kind, ends, n, group.of or '', of, group)
+    elseif kind == holdCell and of > 0 and (number == 0 or named[number]) then
+      local group = named[number]
+      cells[#cells + 1] = newCell(kind, ends, n, group and group.of or '', of, group)
     elseif kind == grantCell then
       cells[#cells + 1] = newCell(kind, ends, n - grantZero, of)
     elseif kind == banCell or kind == resetCell then
@@ -271,7 +271,7 @@ end
 
 -- chargeEnded charges what a hold that has ended held to its limits, at its end.
 local function chargeEnded(pair, cell)
-  for _, l in ipairs(cell.group) do
+  for _, l in ipairs(cell.group or none) do
     l.pair = pair
     l.key = pair.key .. ':' .. format('%d', l.micros)
     openState(l, cell.ends)
@@ -333,10 +333,10 @@ local function lastOfCells(pair, states)
   local last, cells = 0, pair.cells
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
+    last = max(last, ends)
     for k = 1, #group do
       last = max(last, endsAfter(group[k], ends, pair.heldCost, states))
     end
-    last = max(last, ends)
   end
   return last
 end
@@ -361,17 +361,20 @@ end
 
 -- withCells appends the words of cells to a text, each group before the first hold that names it.
 local function withCells(text, cells)
-  local numbers, count = {[none] = 0}, 0
+  local numbers, count = {}, 0
   for i = 1, #cells do
     local cell = cells[i]
-    local kind, n, group = cell.kind, cell.n, cell.group or none
+    local kind, n, group, number = cell.kind, cell.n, cell.group, 0
     if kind == grantCell then
       n = n + grantZero
-    elseif not numbers[group] then
-      count = count + 1
-      numbers[group], text = count, text .. group.text
+    elseif group then
+      number = numbers[group]
+      if not number then
+        count = count + 1
+        number, numbers[group], text = count, count, text .. group.text
+      end
     end
-    text = text .. pack(fiveWords, kind, cell.ends, n, cell.count, numbers[group])
+    text = text .. pack(fiveWords, kind, cell.ends, n, cell.count, number)
   end
   return text
 end
@@ -413,7 +416,10 @@ local function saveChanged(pair, now)
   local states, text = inOrder(pair, now), ''
   local last = lastOfCells(pair, states)
   for i = 1, #states do
-    text, last = text .. states[i].text, max(last, states[i].ends)
+    text = text .. states[i].text
+    if states[i].ends > last then
+      last = states[i].ends
+    end
   end
   if last == 0 then
     return call('DEL', pair.key)

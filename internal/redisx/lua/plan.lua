@@ -80,7 +80,8 @@ local function newPlan(text)
       first, plan.clock = first + unit, banned
       unit, banned = 0, 0
     elseif kind % 24 == 12 then
-      keyPlace, unit, plan.keys = unit, 0, max(plan.keys, unit)
+      keyPlace, plan.keys = unit, max(plan.keys, unit)
+      unit = 0
     end
     local pair = plan.pairs[place] or {kinds = {}}
     plan.pairs[place], plan.keys = pair, max(plan.keys, place)
@@ -90,7 +91,9 @@ local function newPlan(text)
       if op.does > hold then
         table.insert(plan.settled, op)
       end
-      isPlain = isPlain and not op.isDry and op.does <= peek and op.does == plan.ops[1].does
+      if op.isDry or op.does > peek or op.does ~= plan.ops[1].does then
+        isPlain = false
+      end
     end
     if kind == 0 or rate == 0 then
       l, isPlain = newStateless(kind, rate, capacity), false

@@ -26,7 +26,11 @@ local function doFrom(keyList, args, count, now)
       filled = filled + 1
       out[filled] = farOff
     else
-      filled = plan.isPlain and doPlain(plan, keyList, key, now, filled) or doApart(plan, keyList, key, now, filled)
+      local n
+      if plan.isPlain then
+        n = doPlain(plan, keyList, key, now, filled)
+      end
+      filled = n or doApart(plan, keyList, key, now, filled)
     end
   end
 end
@@ -48,8 +52,11 @@ local function run(keyList, args)
     end
   end
   out[1], out[2] = now, repaired
-  if filled <= maxWords then
-    return pack(formats[filled], unpack(out, 1, filled)) -- textOf would need another call
+  local first = filled <= maxWords and filled or maxWords
+  local text = pack(formats[first], unpack(out, 1, first))
+  for i = maxWords + 1, filled, maxWords do
+    local last = min(filled, i + maxWords - 1)
+    text = text .. pack(formats[last - i + 1], unpack(out, i, last))
   end
-  return textOf(out, filled)
+  return text
 end

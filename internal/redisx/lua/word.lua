@@ -49,20 +49,6 @@ end})
 
 local oneWord, twoWords, fourWords, fiveWords, sixWords = formats[1], formats[2], formats[4], formats[5], formats[6]
 
--- textOf returns the first n words of a list as bytes.
-local function textOf(list, n)
-  local form = formats[n]
-  if form then
-    return pack(form, unpack(list, 1, n))
-  end
-  local texts = {}
-  for first = 1, n, maxWords do
-    local last = min(n, first + maxWords - 1)
-    texts[#texts + 1] = pack(formats[last - first + 1], unpack(list, first, last))
-  end
-  return table.concat(texts)
-end
-
 -- newCache returns a table that makes what it does not have from a text: at most as many as most.
 local function newCache(make, most)
   local count = 0
