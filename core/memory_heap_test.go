@@ -159,6 +159,7 @@ func TestFloodEvictsNoDeniedKey(t *testing.T) {
 }
 
 func TestFloodGivesNoKeyASecondAllowance(t *testing.T) {
+	testpass.Sequential(t)
 	for _, algorithm := range []core.Algorithm{core.TokenBucket, core.FixedWindow, core.SlidingWindow, core.SlidingLog} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -191,6 +192,7 @@ func TestFloodGivesNoKeyASecondAllowance(t *testing.T) {
 }
 
 func TestIdleKeysMakeRoomBeforeAnyAreShared(t *testing.T) {
+	testpass.Sequential(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := &core.MemoryStore{MaxKeys: 1000}
 		for i := range 200 {

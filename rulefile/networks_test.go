@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"github.com/spillgate/spillgate/internal/testpass"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -34,6 +35,7 @@ func TestTheLongestPrefixIsFound(t *testing.T) {
 }
 
 func TestPrefixSearchEqualsLinearSearch(t *testing.T) {
+	testpass.Sequential(t)
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var list []network

@@ -103,6 +103,7 @@ func manyOverrides(n int) string {
 }
 
 func TestAHundredThousandOverridesAreReadInLinearTime(t *testing.T) {
+	testpass.Sequential(t)
 	src := manyOverrides(100_000)
 	begun := time.Now()
 	file, err := Check("f", []byte(src))

@@ -25,7 +25,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-func TestContract(t *testing.T) {
+func TestStoreKeepsTheContract(t *testing.T) {
+	testpass.Sequential(t)
 	var s *miniredis.Miniredis
 	var now time.Time
 	storetest.Run(t, storetest.Harness{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
@@ -367,7 +368,10 @@ func portionsOf(u Unused) []oracle.Portion {
 const stream = 81
 
 // TestLeaseKeepsItsBounds simulates processes that lease from the model with the leases of this package.
-func TestLeaseKeepsItsBounds(t *testing.T) { oracle.CheckLeases(t, stream, newLeaseHolder) }
+func TestLeaseKeepsItsBounds(t *testing.T) {
+	testpass.Sequential(t)
+	oracle.CheckLeases(t, stream, newLeaseHolder)
+}
 
 func FuzzLease(f *testing.F) { oracle.FuzzLeases(f, stream, newLeaseHolder) }
 

@@ -65,6 +65,7 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 // most the rate in the new one. What a lease of the old window has left may be used for the rest of the lease, and
 // counts in the old window.
 func TestLeasesAcrossTheEndOfACalendarWindow(t *testing.T) {
+	testpass.Sequential(t)
 	const lease, each = 100 * time.Millisecond, 300 * time.Millisecond
 	for _, rate := range []int{1000, 2500, 1_000_000} { // used up before the end, used up in the last lease before it, never used up
 		synctest.Test(t, func(t *testing.T) {

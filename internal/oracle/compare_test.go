@@ -155,7 +155,10 @@ const stream = 18
 
 func newLease(length int64) oracle.Holder { return oracle.NewLease(length) }
 
-func TestLeasesKeepTheirBounds(t *testing.T) { oracle.CheckLeases(t, stream, newLease) }
+func TestLeasesKeepTheirBounds(t *testing.T) {
+	testpass.Sequential(t)
+	oracle.CheckLeases(t, stream, newLease)
+}
 
 func FuzzLeases(f *testing.F) { oracle.FuzzLeases(f, stream, newLease) }
 
@@ -197,6 +200,7 @@ func (l ownClock) Lent(now, sent int64, p oracle.Portion) {
 
 // TestMistakesAreFound runs schedules of many seeds until one of them finds each mistake.
 func TestMistakesAreFound(t *testing.T) {
+	testpass.Sequential(t)
 	const moreAdmitted, notReturned = "more were admitted than the limit and a lease allow", "nobody crashed, and"
 	for name, m := range map[string]struct {
 		open   func(*oracle.Lease) oracle.Holder
