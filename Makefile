@@ -7,7 +7,6 @@ GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
 SOAKTIME ?= 3m
 MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
-RELEASED := $(filter-out e2e bench tools/%,$(MODULES))
 # Each module is tested with its own requirements, which are lower bounds. go.work, for editors, would raise them to the highest of all.
 export GOWORK = off
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
@@ -28,16 +27,16 @@ demo: ## serve five limited routers and a live page, and send traffic (ARGS="--o
 test: ## run every test with -race and -shuffle, and the short ones with each Go; installs or starts what they need
 	@.ci/require $(PROGRAMS)
 	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
-	@.ci/each test 3 e2e $(filter-out e2e,$(MODULES)) -- $(CURDIR)/.ci/gotest
-	@.ci/toolchains 1.25 1.26 1.27 -- $(RELEASED)
+	@TOOLCHAINS=$$(.ci/toolchains 1.25 1.26 1.27); export TOOLCHAINS; .ci/each test 3 e2e $(filter-out e2e,$(MODULES)) -- $(CURDIR)/.ci/gotest
 	@.ci/require --left-out $(PROGRAMS)
 
 test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/with-server valkey latest make test-redis)
 	go test -race ./core/redisstore ./internal/redisx ./internal/redistest
 	cd e2e && go test -race ./processes ./linearizability ./faults
 
+lint: export GOFLAGS := $(GOFLAGS) -trimpath # so that it shares what the tests have compiled
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
-	@.ci/each lint 1 $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
+	@.ci/each lint 2 $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...'
 
 bench: ## compare with other libraries side by side, in one run
 	cd bench && go run . 
