@@ -29,7 +29,7 @@ var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.Fa
 func slowly(n int) core.Limit { return core.Every(n, 3650*24*time.Hour) }
 
 // longDeadline is for tests in which nothing fails, on machines that are slow.
-var longDeadline = core.WithTimeout(5 * time.Second)
+var longDeadline = core.WithTimeout(tooLong)
 
 // A guard is a limiter with one rule, named after its failure mode, with the log and health that an operator sees.
 type guard struct {

@@ -63,7 +63,7 @@ func TestFloodOfADeniedClient(t *testing.T) {
 	for _, mode := range []string{"local", "open", "closed"} {
 		t.Run(mode, func(t *testing.T) {
 			s := newScene(t)
-			const limit, requests = 100, 20_000
+			const limit, requests = 100, 10_000
 			s.store = redisstore.New(s.client, redisstore.WithDenyCache(0)) // so that the flood gets to Redis
 			g := newGuard(s, s.store, mode, slowly(limit), longDeadline)
 			g.comesBack("k")
