@@ -8,6 +8,7 @@ import (
 // A Fault changes how a proxy forwards commands: runs of scripts only, unless Every is set. The zero Fault changes nothing.
 type Fault struct {
 	Every  bool          // applies to every command, including the ones that set up a connection
+	Once   bool          // applies to one command only
 	Delay  time.Duration // how long the proxy holds a command
 	Answer string        // an error that answers the command in place of the server, such as "LOADING .."
 	Lose   Loss          // whether the command, its reply or nothing is lost
@@ -55,6 +56,9 @@ func (s *Switch) Store(f Fault) { s.fault.Store(&f) }
 func (s *Switch) of(isScript bool) Fault {
 	f := s.fault.Load()
 	if f == nil || !f.Every && !isScript {
+		return NoFault
+	}
+	if f.Once && !s.fault.CompareAndSwap(f, &Fault{}) {
 		return NoFault
 	}
 	return *f
