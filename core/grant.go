@@ -45,7 +45,7 @@ func tooMuch(settlements []Settlement) error {
 	for i := range settlements {
 		s := &settlements[i]
 		for _, l := range s.Limits {
-			if l.Algorithm == SlidingLog && s.Grant > 0 {
+			if l.Algorithm == SlidingLog && s.Grant != 0 {
 				err := invalid("requests must be at most %d for %v, together with earlier grants, got %d", algorithm.MaxMembers-l.Rate, l, s.Grant)
 				errs = append(errs, within(fmt.Sprintf("grant of rule %q", ruleName(s.Rule)), err))
 			}
