@@ -109,7 +109,7 @@ local function chargeAdmitted(plan, isAdmitted, isDry, now)
   for i = 1, isAdmitted and plan.charges and #ops or 0 do
     local op = ops[i]
     local limits, admitted = op.limits, op.isDry == isDry and (op.does == take or op.does == hold)
-    for k = 1, #limits do
+    for k = 1, admitted and #limits or 0 do -- other limits may have no waits yet
       if limits[k].wait > 0 or limits[k].wait == -1 then
         admitted = false
       end
