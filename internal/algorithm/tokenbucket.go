@@ -117,14 +117,16 @@ func (s *State) put(r *Record, b *Bucket) {
 }
 
 // view returns the bucket in r as it is at s.Now. If the clock has gone back, the level that would have drained until r.At
-// still has to drain, but a change of the clock never makes a bucket more than full.
+// still has to drain, but a change of the clock never makes a bucket more than full. An empty bucket equals a new one.
 func (s *State) view(r *Record) Bucket {
 	l, rate, b := s.Limit, int64(r.Sibling), s.load(r)
 	if b.At > s.Now && !s.Ended {
-		full := max(b.Level, l.Full)
-		if ticks := CeilDiv(b.At-s.Now, l.Unit); ticks > (full-b.Level)/rate {
+		full, ticks := max(b.Level, l.Full), CeilDiv(b.At-s.Now, l.Unit)
+		switch {
+		case b.Level == 0:
+		case ticks > (full-b.Level)/rate:
 			b.Level = full
-		} else {
+		default:
 			b.Level += ticks * rate
 		}
 		b.At, b.Busy = s.Now, min(b.Busy, s.Now)

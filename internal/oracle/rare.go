@@ -86,6 +86,12 @@ var rare = map[string][]Step{
 	"the clock goes back, and a bucket is at most full": {
 		take("3/1ms;burst=4", 2), after(-666*time.Microsecond, take("3/1ms;burst=4", 2)), after(-time.Millisecond, take("3/1ms;burst=4", 1)),
 	},
+	"the clock goes back, and an empty bucket stays empty": {
+		take("5/m", 1), take("9/h;fixed-window", 1), after(time.Second, refund(0)), after(-2*time.Second, peek("5/m", 5)),
+	},
+	"the clock goes back, and so does a pair that nothing is left of": {
+		take("5/m", 1), refund(0), after(-2*time.Second, peek("5/m", 5)),
+	},
 	"sub-buckets of the future move to now": {
 		take("9/m;sliding-window", 1), after(18*time.Second, take("9/m;sliding-window", 1)), after(39*time.Second, take("9/m;sliding-window", 1)),
 		after(-37*time.Second, peek("9/m;sliding-window", 9)), after(11*time.Second, take("9/m;sliding-window", 2)), after(60*time.Second, take("9/m;sliding-window", 9)),

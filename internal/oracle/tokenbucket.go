@@ -104,7 +104,8 @@ func (s tokenBucket) used(l core.Limit, _, then int64) *big.Rat {
 	return fullest
 }
 
-// rewind moves siblings back to now. It adds what drains from now to a sibling's instant, up to a full bucket.
+// rewind moves siblings back to now. It adds what drains from now to a sibling's instant, up to a full bucket, unless the sibling is
+// empty.
 func (s tokenBucket) rewind(l core.Limit, now int64) {
 	d, full := drainOf(l), whole(int64(l.Capacity()))
 	for rate, b := range s {
@@ -112,8 +113,10 @@ func (s tokenBucket) rewind(l core.Limit, now int64) {
 			continue
 		}
 		b = b.in(d)
-		more := d.in(ceilDiv(b.at-now, d.tick), rate)
-		b.level = smaller(more.Add(more, b.level), larger(b.level, full))
+		if b.level.Sign() > 0 {
+			more := d.in(ceilDiv(b.at-now, d.tick), rate)
+			b.level = smaller(more.Add(more, b.level), larger(b.level, full))
+		}
 		b.at, b.busy = now, min(b.busy, now)
 		s[rate] = b
 	}

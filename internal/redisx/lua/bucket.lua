@@ -53,7 +53,7 @@ end
 
 -- mend returns what open reads of a state in other ticks, or of one that is later than now because the clock went back, and the
 -- instant to open it at. What would have drained until then is still to drain, but the clock never fills a bucket above its
--- capacity. At the end of a hold, a state may be later.
+-- capacity, and an empty bucket equals a new one. At the end of a hold, a state may be later.
 function bucket.mend(l, s, now)
   local level, at, busy, raised = read(l, s.text)
   if not level then
@@ -61,8 +61,10 @@ function bucket.mend(l, s, now)
   end
   l.level, l.at, l.busy, l.raised = level, at, busy, raised
   if at > now and not l.ended then
-    local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
-    l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
+    if level > 0 then
+      local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
+      l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
+    end
     l.at, l.busy = now, min(busy, now)
     rewrite(l, s)
   end
