@@ -64,16 +64,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// send sends a request given as "GET /path".
-func send(t *testing.T, c *http.Client, line string) {
-	t.Helper()
-	var method, path string
-	must.Get(fmt.Sscan(line, &method, &path))(t)
-	r := must.Get(http.NewRequest(method, "http://api.example"+path, nil))(t)
-	resp := must.Get(c.Do(r))(t)
-	resp.Body.Close()
-}
-
 // TestOneLimitForManyPaths checks that the client learns a limit that all paths share from one denial: requests with new
 // first segments are denied once in total, not once each.
 func TestOneLimitForManyPaths(t *testing.T) {

@@ -49,7 +49,7 @@ func (q *question) check(results []Result) error {
 
 // takeLocal reports false if the store has to be asked.
 func (k *storeClient) takeLocal(q *question) (results []Result, ok bool, err error) {
-	ok = true // if the store panics
+	defer func() { ok = ok || err != nil }() // a store that panics decides
 	defer storePanicked(&err)
 	if results, ok = k.local.TakeLocal(q.claims, q.results); ok {
 		err = q.check(results)
