@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 )
@@ -50,15 +49,15 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// observation returns an Observation from the pool, with the claims of c.
-func (c *receipt) observation() *Observation {
-	o := observations.Get().(*Observation)
-	claims := c.claims()
-	o.Claims = slices.Grow(o.Claims, len(claims))[:len(claims)]
+// setClaims sets o.Claims, whose room it reuses.
+func (o *Observation) setClaims(claims []asked) {
+	if cap(o.Claims) < len(claims) {
+		o.Claims = make([]Claim, len(claims))
+	}
+	o.Claims = o.Claims[:len(claims)]
 	for i := range claims {
 		claims[i].makeClaim(&o.Claims[i])
 	}
-	return o
 }
 
 // release returns o to the pool. It clears the fields that would keep the request in memory.
@@ -84,7 +83,8 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
 		return err
 	}
-	o := c.observation()
+	o := observations.Get().(*Observation)
+	o.setClaims(claims)
 	if o.Request, o.Store = r, took; err != nil {
 		o.Err = err
 	} else {
@@ -101,8 +101,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 // observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of
 // the store.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
-	o := c.observation()
-	o.Claims = o.Claims[:0]
+	o := observations.Get().(*Observation)
 	for i := range held {
 		o.Claims = append(o.Claims, held[i].claim())
 		o.Charged += held[i].Final
@@ -120,6 +119,9 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 // notify passes o to the observers, except for the first n. A panic must not fail a request that was charged.
 func (l *Limiter) notify(ctx context.Context, o *Observation, n int) {
 	defer func() {
+		if n == len(l.observers) {
+			return
+		}
 		if v := recover(); v != nil {
 			l.reporter.panicked(ctx, v, debug.Stack())
 			l.notify(ctx, o, n+1)
