@@ -28,11 +28,8 @@ type storeCalls struct {
 	failures atomic.Uint64
 }
 
-// count counts the store call of o, if there was one.
+// count counts the store call of o.
 func (s *storeCalls) count(o *core.Observation) {
-	if o.Store <= 0 {
-		return
-	}
 	i := 0
 	for i < len(Buckets) && o.Store > Buckets[i] {
 		i++

@@ -95,7 +95,9 @@ func (t *Telemetry) Forward(o core.Observer) {
 
 // Observe counts an observation. It is a core.Observer.
 func (t *Telemetry) Observe(ctx context.Context, o *core.Observation) {
-	t.store.count(o)
+	if o.Store > 0 {
+		t.store.count(o)
+	}
 	switch {
 	case o.Outcome != nil:
 		t.settled(ctx, o)
