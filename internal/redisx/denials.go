@@ -32,23 +32,16 @@ type denySlot struct {
 }
 
 type denial struct {
-	changes  uint64 // of the pairs, before the request was sent
-	asked    []asked
+	changes  uint64        // of the pairs, before the request was sent
+	gifts    uint64        // to the pair of denier, before the request was sent
+	claims   []core.Claim  // with stored keys, because the key that a client sends may be long
+	denier   int           // the first claim that is denied
+	first    int           // its first result
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
 	known    time.Duration // after sent; it says something about other costs for as long
 	results  []core.Result
-}
-
-// asked is what a claim asks of its pair. It has the stored key instead of the key that a client sends, which may be long.
-type asked struct {
-	key    string
-	cost   int
-	hold   bool
-	wait   time.Duration
-	limits []core.Limit
-	gifts  uint64 // to the pair, before the request was sent
 }
 
 func newDenyCache(size int, l *layout) *denyCache {
@@ -83,19 +76,23 @@ func changesOf(slots []*denySlot) (sum uint64) {
 
 // remember adds a request with pairs in slots that was sent at an instant, when they had changed so often, if it was denied.
 func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []core.Result, sent time.Time, changes uint64) {
-	i := denier(claims, results)
-	if i < 0 {
+	denier, first := denierOf(claims, results)
+	if denier < 0 {
 		return
 	}
-	d := &denial{changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results)}
+	slot := slots[denier]
+	d := &denial{
+		changes: changes, gifts: slot.gifts.Load(), denier: denier, first: first,
+		sent: sent, received: time.Now(), results: slices.Clone(results),
+	}
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
 	d.lasts = d.firstChange()
 	for i := range claims {
 		of := &claims[i]
-		d.asked = append(d.asked, asked{
-			key: c.layout.key(of.Rule, of.Key), cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: slots[i].gifts.Load(),
+		d.claims = append(d.claims, core.Claim{
+			Key: c.layout.key(of.Rule, of.Key), Cost: of.Cost, Hold: of.Hold, MaxWait: of.MaxWait, Limits: slices.Clone(of.Limits),
 		})
 		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
@@ -106,27 +103,28 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 			d.known = max(d.known, deniesFor(&d.results[i], true, false))
 		}
 	}
-	slots[i].denial.Store(d)
+	slot.denial.Store(d)
 	for range 2 { // so that a cache with few denials takes little memory
 		c.sweep(d.received)
 	}
 }
 
-// denier returns the index of the first denied claim, or -1 if there is none, or if any claim is a peek or a dry run.
-func denier(claims []core.Claim, results []core.Result) int {
-	first := -1
+// denierOf returns the index of the first denied claim and of its first result, or -1 if there is none, or if any claim is a
+// peek or a dry run.
+func denierOf(claims []core.Claim, results []core.Result) (denier, first int) {
+	denier, n := -1, 0
 	for i := range claims {
 		if claims[i].Peek || claims[i].DryRun {
-			return -1
+			return -1, 0
 		}
-		for range claims[i].Limits {
-			if len(results) > 0 && !results[0].Allowed && first < 0 {
-				first = i
+		for j := range claims[i].Limits {
+			if denier < 0 && n < len(results) && !results[n].Allowed {
+				denier, first = i, n-j
 			}
-			results = results[min(1, len(results)):]
+			n++
 		}
 	}
-	return first
+	return denier, first
 }
 
 // firstChange returns the time until anything in the results changes.
@@ -148,7 +146,7 @@ func (d *denial) appendTo(dst []core.Result, claims []core.Claim, now time.Time)
 	left := d.results
 	for i := range claims {
 		for range claims[i].Limits {
-			dst = append(dst, withMaxWait(later(left[0], past), d.asked[i].wait, claims[i].MaxWait))
+			dst = append(dst, withMaxWait(later(left[0], past), d.claims[i].MaxWait, claims[i].MaxWait))
 			left = left[1:]
 		}
 	}
@@ -193,15 +191,15 @@ func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
 
 // denies reports whether d denies claims: they ask the same of the same pairs, which have not changed since.
 func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
-	if len(d.asked) != len(claims) {
+	if len(d.claims) != len(claims) {
 		return false
 	}
 	var buf [256]byte
 	changes := uint64(0)
 	for i := range claims {
-		a, of := &d.asked[i], &claims[i]
+		a, of := &d.claims[i], &claims[i]
 		key := c.layout.appendKey(buf[:0], of.Rule, of.Key)
-		if string(key) != a.key || of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
+		if string(key) != a.Key || of.Peek || of.DryRun || a.Cost != of.Cost || a.Hold != of.Hold || a.MaxWait < of.MaxWait || !slices.Equal(a.Limits, of.Limits) {
 			return false
 		}
 		changes += c.slot(key).changes.Load()
@@ -257,38 +255,26 @@ func (c *denyCache) known(claim *core.Claim, now time.Time, dst []core.Result) (
 	key := c.layout.appendKey(buf[:0], claim.Rule, claim.Key)
 	slot := c.slot(key)
 	d := slot.denial.Load()
-	if d == nil {
+	if d == nil || d.gifts != slot.gifts.Load() {
 		return dst, false
 	}
-	first := 0
-	for i := range d.asked {
-		a := &d.asked[i]
-		if a.key == string(key) && slices.Equal(a.limits, claim.Limits) {
-			if past := now.Sub(d.sent); past >= d.known || a.gifts != slot.gifts.Load() {
-				return dst, false
-			}
-			return d.appendDenied(dst, first, a, claim, now)
-		}
-		first += len(a.limits)
+	a, past := &d.claims[d.denier], now.Sub(d.sent)
+	if a.Key != string(key) || !slices.Equal(a.Limits, claim.Limits) || past >= d.known {
+		return dst, false
 	}
-	return dst, false
-}
-
-// appendDenied appends the results of d for the limits of a, the first of which is result first, if they deny claim.
-func (d *denial) appendDenied(dst []core.Result, first int, a *asked, claim *core.Claim, now time.Time) (results []core.Result, denied bool) {
-	past := now.Sub(d.sent)
-	for _, r := range d.results[first : first+len(a.limits)] {
-		denied = denied || past < deniesFor(&r, claim.Cost >= a.cost, claim.MaxWait > 0)
+	own := d.results[d.first : d.first+len(a.Limits)]
+	for i := range own {
+		denied = denied || past < deniesFor(&own[i], claim.Cost >= a.Cost, claim.MaxWait > 0)
 	}
 	if !denied {
 		return dst, false
 	}
-	for _, r := range d.results[first : first+len(a.limits)] {
+	for _, r := range own {
 		switch {
 		case r.Allowed, r.RetryAfter == core.Never:
 		case claim.Cost > r.Limit.Capacity():
 			r.RetryAfter = core.Never
-		case claim.Cost != a.cost:
+		case claim.Cost != a.Cost:
 			r.RetryAfter = max(r.RetryAfter, r.ResetAfter) // any cost up to the capacity fits then
 		}
 		dst = append(dst, later(r, past))

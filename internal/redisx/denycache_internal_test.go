@@ -171,3 +171,20 @@ func TestKnownDenial(t *testing.T) {
 		t.Error("a store without a deny cache remembers a denial")
 	}
 }
+
+// A request may have several claims of a pair. What is known is about the claim that was denied.
+func TestKnownDenialOfOneOfTwoClaims(t *testing.T) {
+	s := New(nil, Options{DenyCache: 100})
+	limits := core.MustParseLimits("10/h, 20/d")
+	fits := core.Result{Limit: limits[0], Allowed: true, Remaining: 9}
+	claims := []core.Claim{{Rule: "r", Key: "k", Cost: 1, Limits: limits}, {Rule: "r", Key: "k", Cost: 10, Limits: limits}}
+	results := []core.Result{fits, fits, fits, {Limit: limits[1], Remaining: 9, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour}}
+	slots, changes := s.denials.slotsOf(claims, nil)
+	s.denials.remember(claims, slots, results, time.Now(), changes)
+	for i, want := range []bool{false, true} {
+		known, denied := s.Denied(&claims[i], nil)
+		if denied != want || denied && (len(known) != 2 || !known[0].Allowed || known[1].Allowed) {
+			t.Errorf("a cost of %d: %+v, %v, want denied %v", claims[i].Cost, known, denied, want)
+		}
+	}
+}
