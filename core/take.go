@@ -24,19 +24,19 @@ type taken struct {
 }
 
 // take is Take, recorded in t. It does not keep t: see receipt.
-func (l *Limiter) take(ctx context.Context, t *taken, claims []Claim) (Decision, error) {
+func (l *Limiter) take(ctx context.Context, t *taken, claims []Claim) (d Decision, err error) {
 	ctx = orBackground(ctx)
 	if l != nil && len(l.observers) > 0 {
 		return l.takeObserved(ctx, new(taken), claims) // observers may keep it
 	}
-	err := l.complete(&t.receipt, claims)
-	if err == nil {
+	if err = l.complete(&t.receipt, claims); err == nil {
 		_, err = l.decideOnce(ctx, &t.receipt, maxMaxWait)
 	}
 	if err != nil {
-		return Decision{}, prefix(err)
+		return d, prefix(err)
 	}
-	return t.view(&t.room), nil
+	d = t.view(&t.room)
+	return d, nil
 }
 
 // takeObserved is take for observers, and for Wait, which sleeps until the turn of the request.

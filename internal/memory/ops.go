@@ -107,7 +107,8 @@ func (o *Op) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		if o.try(a, cost); a.Retry != 0 {
+		a.Retry = a.Limit.Row.Open(&a.State, cost)
+		if o.delay(a, cost); a.Retry != 0 {
 			return false
 		}
 	}

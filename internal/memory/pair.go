@@ -8,17 +8,8 @@ import (
 
 // A call is the work on all ops of one Do, while the locks of their shards are held.
 type call struct {
-	ops    []Op
-	shards uint64 // that are locked
-	*room
-}
-
-// A room belongs to a shard. A call uses that of the first shard that it locks, so that it allocates nothing: its ops are on
-// the stack of the caller of Do, as long as nothing else that a call has refers to them.
-type room struct {
-	store   *Store
-	asks    []ask // for any call
-	own     []ask // for the limits of all ops
+	ops     []Op
+	shards  uint64 // that are locked
 	now     int64
 	offset  int64 // of the wall clock
 	sweeps  int   // shards that were swept for room
@@ -26,6 +17,15 @@ type room struct {
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	rare    bool  // some pair has cells, or shares records
+	*room
+}
+
+// A room belongs to a shard. A call uses that of the first shard that it locks, so that it allocates nothing: its ops are on
+// the stack of the caller of Do, as long as nothing else that a call has refers to them.
+type room struct {
+	store *Store
+	asks  []ask // for any call
+	own   []ask // for the limits of all ops
 }
 
 // work is what a call does for one op, and what the pair remembers whatever its limits are.
@@ -60,8 +60,7 @@ func (r *room) grown(asks int) []ask {
 	return larger
 }
 
-// open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now. It decides
-// ops unless others may change what they find.
+// open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now.
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
@@ -73,7 +72,6 @@ func (c *call) open(s *Store) {
 	}
 	c.room = &s.shards[bits.TrailingZeros64(c.shards)%shards].room
 	c.now, c.offset = s.read()
-	c.sweeps, c.dryRuns, c.overlap, c.lacks, c.rare = 0, false, false, false, false
 	asks := c.asks
 	if limits > len(asks) {
 		asks = c.grown(limits)
@@ -92,9 +90,7 @@ func (c *call) open(s *Store) {
 			a.Now, a.Offset = c.now, c.offset
 			a.asked, a.added = o.costOf(a), false
 		}
-		if c.find(o); !c.rare && o.Kind <= Hold {
-			o.decide()
-		}
+		c.find(o)
 	}
 	if c.rare && c.endHolds() {
 		c.findAll()
@@ -190,9 +186,6 @@ func (c *call) take(answers []Answer) {
 	if len(c.ops) > 1 {
 		c.sumUp()
 	}
-	if c.dryRuns { // states of a clock that has gone back are mended in the order of the ops
-		c.openAll()
-	}
 	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
 	c.finish(false, admitted)
 	if c.dryRuns {
@@ -259,39 +252,33 @@ func (c *call) mayOverlap(o *Op) bool {
 	return false
 }
 
-// decide reports whether all dry runs or all others are admitted. It decides those again that open could not, or that others have
-// changed since.
-func (c *call) decide(dryRun bool) bool {
+// decide decides the dry runs or all ops, in order: that mends states of a clock that has gone back. It reports whether all ops
+// but the dry runs are admitted.
+func (c *call) decide(dryRuns bool) bool {
 	admitted, ops := true, c.ops
 	for i := range ops {
-		if o := &ops[i]; o.DryRun == dryRun {
-			if c.rare || c.overlap {
-				o.decide()
-			}
-			admitted = admitted && o.fits
+		o := &ops[i]
+		if dryRuns && !o.DryRun {
+			continue
 		}
+		asks := o.asks
+		o.fits = true
+		for j := range asks {
+			a := &asks[j]
+			if a.Retry, a.Wait = a.Limit.Row.Open(&a.State, a.asked), 0; a.Cells != nil {
+				o.delay(a, a.asked)
+			}
+			if a.Retry != 0 && !o.takeTurn(a) {
+				o.fits = false
+			}
+		}
+		admitted = admitted && (o.fits || o.DryRun)
 	}
 	return admitted
 }
 
-// decide decides o.
-func (o *Op) decide() {
-	asks := o.asks
-	o.fits = true
-	for i := range asks {
-		a := &asks[i]
-		if o.try(a, a.asked); a.Retry != 0 && !o.takeTurn(a) {
-			o.fits = false
-		}
-	}
-}
-
-// try sets how long it takes until a admits cost, whatever the pair holds and while it is banned.
-func (o *Op) try(a *ask, cost int64) {
-	a.Retry, a.Wait = a.Limit.Row.Open(&a.State, cost), 0
-	if a.Cells == nil {
-		return
-	}
+// delay adds to how long it takes until a admits cost, because of what the pair holds and while it is banned.
+func (o *Op) delay(a *ask, cost int64) {
 	if held := o.heldOf(a); held > 0 && a.Retry == 0 {
 		if a.Limit.Row.Report(&a.State); a.Usage.Remaining < cost+held {
 			a.Retry = algorithm.HoldHint
@@ -343,9 +330,6 @@ func (c *call) finish(dryRun, admitted bool) {
 		for j := range asks {
 			a := &asks[j]
 			if charged {
-				if c.overlap && c.place(o) { // the siblings of one call may be too many
-					c.findAll()
-				}
 				c.charge(o, a, o.Cost)
 			}
 			if a.Limit.Row.Report(&a.State); a.Cells != nil {
@@ -358,7 +342,10 @@ func (c *call) finish(dryRun, admitted bool) {
 // charge adds cost to the state of a.
 func (c *call) charge(o *Op, a *ask, cost int64) {
 	row := a.Limit.Row
-	if c.overlap { // another ask may have changed the state
+	if c.overlap { // another ask may have changed the state, and the siblings of one call may be too many
+		if c.place(o) {
+			c.findAll()
+		}
 		behind := a.Behind
 		row.Open(&a.State, a.asked)
 		a.Behind = behind

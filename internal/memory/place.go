@@ -21,7 +21,7 @@ func (c *call) placeAll(dryRun bool) bool {
 	if c.findAll(); len(c.ops) == 1 || !c.sumUp() {
 		return true
 	}
-	return c.decide(dryRun) || dryRun
+	return c.decide(dryRun)
 }
 
 // place gives o the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
