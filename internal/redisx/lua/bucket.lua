@@ -54,8 +54,8 @@ end
 -- mend returns what open reads of a state in other ticks, or of one that is later than now because the clock went back, and the
 -- instant to open it at. What would have drained until then is still to drain, but the clock never fills a bucket above its
 -- capacity, and an empty bucket equals a new one. At the end of a hold, a state may be later.
-function bucket.mend(l, s, now)
-  local level, at, busy, raised = read(l, s.text)
+function bucket.mend(l, now)
+  local level, at, busy, raised = read(l, l.state.text)
   if not level then
     return nil
   end
@@ -66,13 +66,12 @@ function bucket.mend(l, s, now)
       l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
     end
     l.at, l.busy = now, min(busy, now)
-    rewrite(l, s)
+    rewrite(l)
   end
   return pack(l.form, l.words(l)), max(l.at, now)
 end
 
--- open brings the bucket to now, and returns how long after now it admits what it is asked. Time that does not fill a tick is counted
--- later, unless it empties the bucket.
+-- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
 function bucket.open(l, text, place, now)
   local tag, rate, level, at, busy, raised = unpackWords(sixWords, text, place)
   if tag ~= l.tag or rate ~= l.rate or at > now or level > maxExact or raised > maxExact then
@@ -87,10 +86,7 @@ function bucket.open(l, text, place, now)
     at = now - rest
   end
   l.level, l.at, l.busy, l.raised = level, at, busy, raised
-  if level <= l.room then
-    return 0
-  end
-  return waitFor(l, now)
+  return level
 end
 
 -- seeFullest makes an opened bucket as full as its fullest sibling. What it did not hold itself is not given back.
@@ -131,7 +127,7 @@ end
 -- booked returns the level of an opened bucket before and after a booking: a charge for a request that waits for its turn. Until its
 -- turn, the bucket is more than full. While the pair is banned, the level before is at least what drains until the ban ends: the
 -- turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when they no longer do.
-local function booked(l, now, cost)
+function bucket.booked(l, now, cost)
   local level, at, ban = l.level, l.at, l.pair.bannedUntil - now
   if l.siblings and l.others > level then
     level, at = l.others, max(at, now)
@@ -146,15 +142,9 @@ local function booked(l, now, cost)
   return level, after
 end
 
--- canBook reports whether the bucket can hold what it is asked on top of what is booked.
-function bucket.canBook(l, now)
-  local _, after = booked(l, now, l.asked)
-  return after <= maxExact
-end
-
 -- book charges cost for a request that waits for its turn, which is a whole tick.
 function bucket.book(l, now, cost)
-  local before, level = booked(l, now, cost)
+  local before, level = bucket.booked(l, now, cost)
   if l.siblings then
     seeFullest(l, now)
   end
@@ -229,10 +219,9 @@ function bucket.giveBack(l, n)
   end
 end
 
--- tell replies the level, and how old that is. It returns how much of the reply there is.
-function bucket.tell(l, out, n, now)
-  out[n + 1], out[n + 2], out[n + 3] = l.wait, l.level, now - l.at
-  return n + 3
+-- tell returns the level, and how old that is.
+function bucket.tell(l, now)
+  return l.level, now - l.at
 end
 
 -- ends returns the instant from which a state is empty.

@@ -207,16 +207,11 @@ local function fallsTo(l, now, target)
   end
 end
 
--- waitFor returns how long after now a limit takes to admit what it is asked, or -1 for never.
-local function waitFor(l, now)
-  return l.rate == 0 and -1 or fallsTo(l, now, l.room)
-end
-
 -- report returns what a limit leaves, negative if more is used than there is, and the waits until there is one more and until
 -- nothing is used: none if nothing is used and something is left.
 local function report(l, now)
-  if l.rate == 0 then -- it has no state, or admits nothing, whatever is granted
-    return l.isStateless and l.full or 0, 0, 0
+  if l.isStateless then
+    return l.full, 0, 0
   end
   local used, period = usedOf(l), l.period
   if l.siblings then
@@ -241,10 +236,4 @@ local function report(l, now)
     return free, refill, max(reset, refill)
   end
   return free, refill < 0 and reset or min(refill, reset), reset
-end
-
--- tellFree replies what report returns: it is the function tell of algorithms without a shorter one.
-local function tellFree(l, out, n, now)
-  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, report(l, now)
-  return n + 4
 end

@@ -71,17 +71,14 @@ local function find(l, now)
   return not last.err and not (newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':'))
 end
 
--- open finds what the log counts at now, and returns how long after now it admits what it is asked.
+-- open finds what the log counts at now, and returns it.
 function log.open(l, words, place, now)
   local kind
   kind, l.kept = unpackWords(twoWords, words, place)
-  if kind ~= l.kind then
+  if kind ~= l.kind or not find(l, now) or l.newest > now then
     return nil
   elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
     l.kept = 0
-  end
-  if not find(l, now) or l.newest > now then
-    return nil
   end
   local since = now - l.micros
   if l.newest > since then
@@ -90,14 +87,11 @@ function log.open(l, words, place, now)
       return nil
     end
   end
-  if l.used <= l.room and l.pair.grants == 0 then
-    return 0
-  end
-  return waitFor(l, now)
+  return l.used
 end
 
 -- mend counts members of after now, of before the clock went back, as charged now. A set that makes no sense goes.
-function log.mend(l, s, now)
+function log.mend(l, now)
   if not find(l, now) or l.newest <= now then
     call('DEL', l.key)
     return nil
@@ -108,7 +102,7 @@ function log.mend(l, s, now)
   l.newest = now
   add(l, now, n)
   keep(l, now, true) -- the set may have been empty in between
-  return rewrite(l, s)
+  return rewrite(l)
 end
 
 -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.

@@ -24,7 +24,8 @@ local function openBeside(l, now)
   if l.isStateless then
     wait = l.room < 0 and -1 or 0
   else
-    wait = openState(l, now)
+    openState(l, now)
+    wait = fallsTo(l, now, l.room)
   end
   if wait < 0 then
     return wait, false
@@ -48,7 +49,8 @@ local function bookTurn(l, wait, now, isHeld)
     return wait - l.op.maxWait, isHeld
   end
   l.behind = l.siblings and untilSiblings(l, now, l.room) or 0
-  return bucket.canBook(l, now) and -1 - wait or wait, isHeld
+  local _, level = bucket.booked(l, now, l.asked)
+  return level <= maxExact and -1 - wait or wait, isHeld
 end
 
 -- decide sets the waits of limits, and reports whether all are admitted, and whether holds are in the way.
@@ -223,10 +225,10 @@ end
 
 -- lend charges requests ahead, at most half of what remains.
 settle[lend] = function(plan, op, now)
-  local ahead = op.pair.bannedUntil > now and 0 or op.cost
-  for _, l in ipairs(op.limits) do
-    local free = not l.isStateless and openState(l, now) and report(l, now) or 0
-    ahead = min(ahead, floorDiv(max(0, free - heldOf(l)), 2))
+  local ahead = (op.pair.bannedUntil > now or #op.charged < #op.limits) and 0 or op.cost
+  for _, l in ipairs(op.charged) do
+    openState(l, now)
+    ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l)), 2))
   end
   chargeAll(plan, op, ahead, now)
   return ahead
@@ -344,11 +346,12 @@ local function doPlain(plan, keyList, first, now, n)
     pair.head = head
     for i = 1, #pair do
       local l = pair[i]
-      local wait = l.open(l, value, l.place, now)
-      if wait ~= 0 then
-        if not wait then
-          return nil
-        elseif wait > 0 and l.op.maxWait > 0 then
+      local used, wait = l.open(l, value, l.place, now), 0
+      if not used then
+        return nil
+      elseif used > l.room then
+        wait = fallsTo(l, now, l.room)
+        if wait > 0 and l.op.maxWait > 0 then
           wait = bookTurn(l, wait, now)
         end
         if wait >= -1 then
@@ -384,7 +387,8 @@ local function doPlain(plan, keyList, first, now, n)
   end
   for i = 1, #limits do
     local l = limits[i]
-    n = l.tell(l, out, n, now)
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, l.tell(l, now)
+    n = n + l.told
   end
   return n
 end

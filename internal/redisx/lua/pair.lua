@@ -60,7 +60,7 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
     identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0,
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
     open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
-    tell = algorithm.tell or tellFree,
+    tell = algorithm.tell or report, told = algorithm.tell and 3 or 4, -- how many numbers the reply then has
   }
   if algorithm.compile then
     algorithm.compile(l)
@@ -75,17 +75,16 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   return l
 end
 
--- openOne opens a limit in its state, and returns its wait, or nil if the state makes no sense.
+-- openOne opens a limit in its state, and reports whether the state makes sense.
 local function openOne(l, now)
-  local wait = l.open(l, l.state.text, 1, now)
-  if wait then
-    return wait
+  if l.open(l, l.state.text, 1, now) then
+    return true
   end
-  local text, at = l.algorithm.mend(l, l.state, now)
+  local text, at = l.algorithm.mend(l, now)
   return text and l.open(l, text, 1, at or now)
 end
 
--- openState opens a limit and its siblings, and returns its wait. A state that is not stored is new.
+-- openState opens a limit and its siblings. A state that is not stored is new.
 local function openState(l, now)
   local states, siblings, own = l.pair.states, nil, nil
   for i = 1, #states do
@@ -103,34 +102,29 @@ local function openState(l, now)
   if not own then
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
-  l.state = own
-  l.siblings, l.others = nil, 0
-  local wait = openOne(l, now)
-  if not wait then
-    return repair(l, l.state, now)
-  elseif not siblings then
-    return wait
+  l.state, l.siblings, l.others = own, siblings, 0
+  if not openOne(l, now) then
+    return repair(l, own, now)
   end
-  l.siblings = siblings
-  for _, other in ipairs(siblings) do
+  for i = 1, siblings and #siblings or 0 do
+    local other = siblings[i]
     if not openOne(other, now) then
       return repair(l, other.state, now)
     end
     l.others = max(l.others, usedOf(other))
   end
-  return waitFor(l, now)
 end
 
--- rewrite sets the text of a state to what its limit says, and returns it.
-local function rewrite(l, s)
-  s.text, l.pair.dirty = pack(l.form, l.words(l)), true
-  return s.text
+-- rewrite sets the text of the state of a limit to what the limit says, and returns it.
+local function rewrite(l)
+  l.state.text, l.pair.dirty = pack(l.form, l.words(l)), true
+  return l.state.text
 end
 
 -- store stores the opened state of a limit.
 local function store(l)
   local s, pair = l.state, l.pair
-  rewrite(l, s)
+  rewrite(l)
   if s.isNew then
     s.isNew, pair.hasNew = false, true
     table.insert(pair.states, s)
@@ -170,7 +164,7 @@ local function chargeState(l, now, cost, charge)
 end
 
 -- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither resets the limit nor denies for
--- ever. It returns the wait of l.
+-- ever.
 function repair(l, broken, now)
   repaired = repaired + 1
   if broken then
@@ -181,7 +175,7 @@ function repair(l, broken, now)
   l.ban = 0
   chargeState(l, now, l.capacity, l.charge)
   l.ban = ban
-  return openState(l, now)
+  openState(l, now)
 end
 
 -- resetBroken replaces a pair that makes no sense: all its limits are just used up.

@@ -59,7 +59,7 @@ local function moveTo(l, now)
   ring[3], ring[4], ring[5] = min(sum, maxExact), last, oldest
 end
 
--- open brings the ring to now, and returns how long after now it admits what it is asked.
+-- open brings the ring to now, and returns what is used.
 function sliding.open(l, text, place, now)
   local ring, n, width, micros = {unpackWords(l.form, text, place)}, l.n, l.width, l.micros
   local used, newest, oldest = ring[3], ring[4], ring[5]
@@ -73,20 +73,17 @@ function sliding.open(l, text, place, now)
     oldest = oldest + width
   end
   l.ring, l.used = ring, used
-  if used <= l.room and l.pair.grants == 0 then
-    return 0
-  end
-  return waitFor(l, now)
+  return used
 end
 
 -- mend counts what a state counts in later sub-buckets, of before the clock went back, as charged now.
-function sliding.mend(l, s, now)
-  l.ring = {unpackWords(l.form, s.text)}
+function sliding.mend(l, now)
+  l.ring = {unpackWords(l.form, l.state.text)}
   if l.ring[4] <= endOf(l.width, now) or not areEnds(l, l.ring[4], l.ring[5]) then
     return nil
   end
   moveTo(l, now)
-  return rewrite(l, s)
+  return rewrite(l)
 end
 
 -- add adds cost to an opened ring.

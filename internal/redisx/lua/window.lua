@@ -25,8 +25,7 @@ function window.untilUsed(l, now, n)
   return l.used <= n and 0 or l.ends - now
 end
 
--- open brings the window to now, and returns how long after now it admits what it is asked. After the clock went back, the next
--- window is kept.
+-- open brings the window to now, and returns what is used. After the clock went back, the next window is kept.
 function window.open(l, text, place, now)
   local kind, used, start, ends = unpackWords(fourWords, text, place)
   local first, last = windowOf(l, now)
@@ -38,21 +37,18 @@ function window.open(l, text, place, now)
     ends = last
   end
   l.used, l.start, l.ends = used, start, ends
-  if used <= l.room and l.pair.grants == 0 then
-    return 0
-  end
-  return waitFor(l, now)
+  return used
 end
 
 -- mend has a window that is later than the next, because the clock went back, become the current one.
-function window.mend(l, s, now)
-  local _, used = unpackWords(fourWords, s.text)
+function window.mend(l, now)
+  local _, used = unpackWords(fourWords, l.state.text)
   if used > maxExact then
     return nil
   end
   l.used = used
   l.start, l.ends = windowOf(l, now)
-  return rewrite(l, s)
+  return rewrite(l)
 end
 
 -- charge adds cost, even if it does not fit.
@@ -74,10 +70,9 @@ function window.refund(l, _, at, _, cost)
   end
 end
 
--- tell replies what is used, and how long the window still is. It returns how much of the reply there is.
-function window.tell(l, out, n, now)
-  out[n + 1], out[n + 2], out[n + 3] = l.wait, l.used, l.ends - now
-  return n + 3
+-- tell returns what is used, and how long the window still is.
+function window.tell(l, now)
+  return l.used, l.ends - now
 end
 
 function window.ends(text)
