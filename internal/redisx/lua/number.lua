@@ -14,10 +14,7 @@ end
 -- ceilDiv returns a/b rounded up. a must not be negative, b must be positive.
 local function ceilDiv(a, b)
   local rest = a % b
-  if rest > 0 then
-    return (a - rest) / b + 1
-  end
-  return a / b
+  return rest > 0 and (a - rest) / b + 1 or a / b
 end
 
 -- mulDivUp returns a*b/c rounded up, or maxExact if that is less. The product may need more than 53 bits, so a is
@@ -32,8 +29,5 @@ local function mulDivUp(a, b, c)
     end
     q, rest = q + floorDiv(rest, c), rest % c
   end
-  if rest > 0 then
-    q = q + 1
-  end
-  return min(q, maxExact)
+  return min(rest > 0 and q + 1 or q, maxExact)
 end

@@ -25,7 +25,7 @@ local function openBeside(l, now)
     wait = l.room < 0 and -1 or 0
   else
     openState(l, now)
-    wait = fallsTo(l, now, l.room)
+    wait = (l.siblings or l.pair.grants > 0 or usedOf(l) > l.room) and fallsTo(l, now, l.room) or 0
   end
   if wait < 0 then
     return wait, false
@@ -53,21 +53,27 @@ local function bookTurn(l, wait, now, isHeld)
   return level <= maxExact and -1 - wait or wait, isHeld
 end
 
--- decide sets the waits of limits, and reports whether all are admitted, and whether holds are in the way.
-local function decide(limits, now)
-  local admitted, isHeld = true, false
-  for i = 1, #limits do
-    local l = limits[i]
-    local wait, byHolds = openBeside(l, now)
-    if wait > 0 and l.op.maxWait > 0 then
-      wait, byHolds = bookTurn(l, wait, now, byHolds)
+-- decide decides the dry runs, or all other ops: it sets the waits of their limits, and which ops are admitted. It returns whether all
+-- are, and whether holds are in the way.
+local function decide(plan, isDry, now)
+  local ops, allAdmitted, isHeld = plan.ops, true, false
+  for i = 1, #ops do
+    local op = ops[i]
+    local admitted = op.does <= hold and op.isDry == isDry
+    for k = 1, admitted and #op.limits or 0 do
+      local l = op.limits[k]
+      local wait, byHolds = openBeside(l, now)
+      if wait > 0 and op.maxWait > 0 then
+        wait, byHolds = bookTurn(l, wait, now, byHolds)
+      end
+      if wait > 0 or wait == -1 then
+        admitted, allAdmitted, isHeld = false, false, isHeld or byHolds
+      end
+      l.wait = wait
     end
-    if wait > 0 or wait == -1 then
-      admitted, isHeld = false, isHeld or byHolds
-    end
-    l.wait = wait
+    op.isAdmitted = admitted
   end
-  return admitted, isHeld
+  return allAdmitted, isHeld
 end
 
 -- groupOf returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
@@ -105,20 +111,14 @@ local function chargeAll(plan, op, cost, now)
   end
 end
 
--- chargeAdmitted charges or holds what the dry runs, or all other ops, ask if the request is admitted, and all limits of an op are.
-local function chargeAdmitted(plan, isAdmitted, isDry, now)
+-- chargeAdmitted charges or holds what the ops ask that decide has admitted.
+local function chargeAdmitted(plan, now)
   local ops = plan.ops
-  for i = 1, isAdmitted and plan.charges and #ops or 0 do
+  for i = 1, plan.charges and #ops or 0 do
     local op = ops[i]
-    local limits, admitted = op.limits, op.isDry == isDry and (op.does == take or op.does == hold)
-    for k = 1, admitted and #limits or 0 do -- other limits may have no waits yet
-      if limits[k].wait > 0 or limits[k].wait == -1 then
-        admitted = false
-      end
-    end
-    if admitted and op.does == hold then
+    if op.isAdmitted and op.does == hold then
       addHold(op, now, op.cost)
-    elseif admitted then
+    elseif op.isAdmitted and op.does == take then
       chargeAll(plan, op, op.cost, now)
     end
   end
@@ -135,7 +135,7 @@ local function fits(op, cost, now)
   return true
 end
 
--- settle has what each op that settles does. Each function returns a number for the reply.
+-- settle has what each op that settles does. A function may return a number for the reply.
 local settle = {}
 
 -- adjust charges more for an op, or gives back what was charged at an instant. What was charged before a reset is forgotten.
@@ -150,7 +150,6 @@ settle[adjust] = function(plan, op, now, at)
       l.algorithm.refund(l, now, at, turn, -more)
     end
   end
-  return 0
 end
 
 -- A hold that has ended was charged at its end.
@@ -163,21 +162,18 @@ settle[release] = function(plan, op, now)
     final = op.cost
   end
   chargeAll(plan, op, final, now)
-  return 0
 end
 
 settle[renew] = function(_, op, now)
   local released = releaseHold(op.pair, op.at, op.cost, op.of)
-  if not released then
-    return 0
+  if released then
+    addHold(op, now, released)
+    return now
   end
-  addHold(op, now, released)
-  return now
 end
 
 settle[ban] = function(_, op, now)
   addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
-  return 0
 end
 
 settle[grant] = function(_, op, now)
@@ -195,7 +191,6 @@ settle[grant] = function(_, op, now)
       l.ban = banned
     end
   end
-  return 0
 end
 
 -- A reset keeps holds. The pair remembers it for as long as it would have been kept, so that what was charged before is not given
@@ -220,7 +215,6 @@ settle[reset] = function(_, op, now)
   if ends > now then
     addCell(pair, newCell(resetCell, min(ends, maxExact), now + 1, 0))
   end
-  return 0
 end
 
 -- lend charges requests ahead, at most half of what remains.
@@ -251,7 +245,7 @@ local function settleAll(plan, now, n)
     end
   end
   for i = 1, hasRoom and #settled or 0 do
-    out[n + i] = settle[settled[i].does](plan, settled[i], now)
+    out[n + i] = settle[settled[i].does](plan, settled[i], now) or 0
   end
   return hasRoom
 end
@@ -297,9 +291,8 @@ local function doApart(plan, keyList, first, now, n)
     pair.key = key
     takeApart(pair, tryCall('HGET', key, 's'), now)
   end
-  local live, dry, decided = plan.live, plan.dry, plan.decided
-  local isDone, admitted, isHeld = settleAll(plan, now, at), nil, nil
-  for i = 1, #dry > 0 and #decided or 0 do -- in the order of the ops
+  local decided, isDone = plan.decided, settleAll(plan, now, at)
+  for i = 1, plan.hasDry and #decided or 0 do -- in the order of the ops
     if not decided[i].isStateless then
       openState(decided[i], now)
     end
@@ -307,13 +300,15 @@ local function doApart(plan, keyList, first, now, n)
   if not isDone then
     out[at] = full
   else
-    if #decided > 0 then
-      admitted, isHeld = decide(live, now)
-      chargeAdmitted(plan, admitted, false, now)
+    local admitted, isHeld = decide(plan, false, now)
+    if admitted then
+      chargeAdmitted(plan, now)
     end
-    if #dry > 0 then
-      decide(dry, now)
-      chargeAdmitted(plan, admitted, true, now)
+    if plan.hasDry then
+      decide(plan, true, now)
+    end
+    if plan.hasDry and admitted then
+      chargeAdmitted(plan, now)
     end
     out[at], n = isHeld and held or rare, reportEach(plan, now, at + #plan.settled)
   end
@@ -326,7 +321,7 @@ end
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
 -- where they are. It returns nil for other pairs.
 local function doPlain(plan, keyList, first, now, n)
-  local pairs, logs, limits, admitted = plan.pairs, plan.logs, plan.live, true
+  local pairs, logs, limits, admitted = plan.pairs, plan.logs, plan.decided, true
   for i = 1, #logs do
     logs[i].key = keyList[first + logs[i].keyPlace]
   end

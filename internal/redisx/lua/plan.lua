@@ -26,15 +26,6 @@
 --   at        when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
 --   turn      1 plus for how many microseconds it waited for its turn, or 0 if it could not wait
 local take, peek, hold, adjust, release, renew, ban, grant, reset, lend = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-local minute, day = 60000000, 86400000000
-
--- newStateless returns a limit without states: one of requests in flight, which counts what its pair holds, or one that admits none.
-local function newStateless(kind, rate, capacity)
-  return {
-    kind = kind, rate = 0, capacity = capacity, full = rate > 0 and capacity or 0, period = 1, isStateless = true,
-    algorithm = algorithms[kind % 24],
-  }
-end
 
 -- addState has a pair have the state of a limit, and returns whether it has one of that kind.
 local function addState(pair, l)
@@ -60,11 +51,10 @@ local function finishPair(pair)
   forget(pair)
 end
 
--- newPlan reads a plan. decided are the limits of ops that are decided, live and dry are those without and with dry runs, settled
--- are the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
+-- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
 -- its text begins with a minus sign.
 local function newPlan(text)
-  local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, live = {}, dry = {}, logs = {}, keys = 0}
+  local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, logs = {}, keys = 0}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
@@ -91,12 +81,14 @@ local function newPlan(text)
       if op.does > hold then
         table.insert(plan.settled, op)
       end
+      plan.hasDry = plan.hasDry or op.isDry and op.does <= hold
       if op.isDry or op.does > peek or op.does ~= plan.ops[1].does then
         isPlain = false
       end
     end
     if kind == 0 or rate == 0 then
-      l, isPlain = newStateless(kind, rate, capacity), false
+      isPlain = false -- requests in flight are counted by what the pair holds, and rate 0 admits none
+      l = {kind = kind, rate = 0, full = rate > 0 and capacity or 0, period = 1, isStateless = true, algorithm = algorithms[kind % 24]}
     else
       l = newLimit(kind, rate, capacity, unit, banned, starts)
     end
@@ -116,7 +108,6 @@ local function newPlan(text)
       end
       if op.does <= hold then
         table.insert(plan.decided, l)
-        table.insert(op.isDry and plan.dry or plan.live, l)
       end
     end
   end
@@ -167,11 +158,6 @@ local function setNumbers(plan, numbers)
     ask(l, asked)
   end
   return plan
-end
-
--- isFar reports whether the clock of the process that made a plan with calendars differs by more than a day from now.
-local function isFar(plan, now)
-  return now <= plan.clock - day or now >= plan.clock + minute + day
 end
 
 local plans = newCache(newPlan, 1000)

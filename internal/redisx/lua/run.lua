@@ -10,6 +10,7 @@
 
 -- doFrom does the requests that were not tried yet: tried is the argument that the next one begins with, first how many keys those
 -- before it have. It counts a request before it does it, so that one that fails is not tried again.
+local minute, day = 60000000, 86400000000
 local plan, tried, first, filled
 local function doFrom(keyList, args, count, now)
   for i = tried, count - 1, 2 do
@@ -17,20 +18,16 @@ local function doFrom(keyList, args, count, now)
     if text ~= '' then
       plan = plans[text]
     end
-    local plan = plan
+    local plan, clock = plan, plan.clock
     tried, first = i + 2, key + plan.keys
     if numbers ~= plan.numbers then -- mostly all cost 1
       setNumbers(plan, numbers)
     end
-    if plan.clock and isFar(plan, now) then
+    if clock and (now <= clock - day or now >= clock + minute + day) then
       filled = filled + 1
       out[filled] = farOff
     else
-      local n
-      if plan.isPlain then
-        n = doPlain(plan, keyList, key, now, filled)
-      end
-      filled = n or doApart(plan, keyList, key, now, filled)
+      filled = plan.isPlain and doPlain(plan, keyList, key, now, filled) or doApart(plan, keyList, key, now, filled)
     end
   end
 end
