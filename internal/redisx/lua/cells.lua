@@ -19,11 +19,6 @@ local hint = 1000000 -- the wait that is reported where only holds are in the wa
 local none = {} -- any list without elements
 local grantZero, maxGrant, maxGrants = 4503599627370496, 1073741823, 60 -- 2^52, 2^30-1
 
--- limited returns n as far as a grant can say it.
-local function limited(n)
-  return max(-maxGrant, min(n, maxGrant))
-end
-
 -- newCell returns a cell.
 local function newCell(kind, ends, n, of, count, group)
   return {kind = kind, ends = ends, n = n, of = of, count = count or of, group = group}
@@ -64,7 +59,7 @@ local function addCell(pair, cell)
       if kind == holdCell then
         cell.n, cell.count, cell.group = min(same.n + cell.n, maxExact), same.count + cell.count, same.group
       elseif kind == grantCell then
-        cell.n = limited(same.n + cell.n)
+        cell.n = max(-maxGrant, min(same.n + cell.n, maxGrant))
       else
         cell.ends, cell.n = max(same.ends, cell.ends), max(same.n, cell.n)
       end
@@ -129,7 +124,7 @@ end
 -- addGrant grants n requests to the limits of a kind until an instant. If there are too many grants, the two of this kind that
 -- end first become one, which at no instant grants more.
 local function addGrant(pair, of, ends, n)
-  addCell(pair, newCell(grantCell, ends, limited(n), of))
+  addCell(pair, newCell(grantCell, ends, max(-maxGrant, min(n, maxGrant)), of))
   if pair.grants <= maxGrants then
     return
   end
@@ -169,33 +164,23 @@ local function usedOf(l)
   return l.used or l.level - (l.isSibling and l.raised or 0)
 end
 
--- untilSiblings returns how long after now the siblings of a limit take to have used no more than target.
-local function untilSiblings(l, now, target)
-  local longest = 0
-  for _, other in ipairs(l.siblings) do
-    longest = max(longest, other.untilUsed(other, now, target))
+-- untilSiblings returns how long after now the siblings of a limit take to have used no more than target: at least wait.
+local function untilSiblings(l, now, target, wait)
+  for _, other in ipairs(l.siblings or none) do
+    wait = max(wait, other.untilUsed(other, now, target))
   end
-  return longest
+  return wait
 end
 
 -- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, or -1
 -- for never.
 local function fallsTo(l, now, target)
-  local from, hasGrants = now, l.pair.grants > 0
+  local from = now
   while true do
-    local n, stays = target, math.huge
-    if hasGrants then
-      n, stays = grantedAt(l, from)
-      n = target + min(n, l.mostGranted)
-    end
+    local granted, stays = grantedAt(l, from)
+    local n = target + min(granted, l.mostGranted)
     if n >= 0 then
-      local wait = l.untilUsed(l, now, n)
-      if l.siblings then
-        wait = max(wait, untilSiblings(l, now, n))
-      end
-      if from - now > wait then
-        wait = from - now
-      end
+      local wait = max(untilSiblings(l, now, n, l.untilUsed(l, now, n)), from - now)
       if now + wait < stays then
         return wait
       end
@@ -213,25 +198,17 @@ local function report(l, now)
   if l.isStateless then
     return l.full, 0, 0
   end
-  local used, period = usedOf(l), l.period
-  if l.siblings then
-    used = max(used, l.others)
-  end
+  local used, period = l.siblings and max(usedOf(l), l.others) or usedOf(l), l.period
   local room = l.full - used
   local free = (room - room % period) / period
   if l.pair.grants > 0 then
     free = free + min(grantedAt(l, now), l.mostGranted)
   end
-  if free < l.least then
-    free = l.least
-  end
+  free = max(free, l.least)
   if used == 0 and free > 0 then
     return free, 0, 0
   end
-  local refill, reset = fallsTo(l, now, l.full - (max(0, free) + 1) * period), l.untilUsed(l, now, 0)
-  if l.siblings then
-    reset = max(reset, untilSiblings(l, now, 0))
-  end
+  local refill, reset = fallsTo(l, now, l.full - (max(0, free) + 1) * period), untilSiblings(l, now, 0, l.untilUsed(l, now, 0))
   if free <= 0 then -- perhaps not before a grant that takes away has ended
     return free, refill, max(reset, refill)
   end

@@ -48,7 +48,7 @@ local function bookTurn(l, wait, now, isHeld)
   elseif wait > l.op.maxWait then
     return wait - l.op.maxWait, isHeld
   end
-  l.behind = l.siblings and untilSiblings(l, now, l.room) or 0
+  l.behind = untilSiblings(l, now, l.room, 0)
   local _, level = bucket.booked(l, now, l.asked)
   return level <= maxExact and -1 - wait or wait, isHeld
 end
@@ -358,7 +358,6 @@ local function doPlain(plan, keyList, first, now, n)
   end
   for k = 1, admitted and plan.charges and #pairs or 0 do
     local pair, last = pairs[k], 0
-    local head, prolonged = pair.head, nil
     for i = 1, #pair do
       local l = pair[i]
       local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.op.cost)
@@ -367,11 +366,7 @@ local function doPlain(plan, keyList, first, now, n)
       end
     end
     if last > 0 then -- otherwise, only logs were charged, and are kept for long enough
-      if last > head or now > head then
-        head = keptUntil(last, now)
-        prolonged = head
-      end
-      local l = pair[1]
+      local l, head, prolonged = pair[1], headOf(pair.head, last, now)
       local text = pack(l.formBehindHead, head, l.words(l))
       for i = 2, #pair do
         l = pair[i]

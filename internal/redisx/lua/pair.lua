@@ -32,11 +32,11 @@ local repaired = 0 -- states that made no sense
 local repair -- below
 local firstCalendar = 3 * 140737488355328 * 24 -- 3 · 2^47: the least kind of a calendar
 
--- removeFrom removes an element of a list, if it is there.
-local function removeFrom(list, element)
-  for i, other in ipairs(list) do
-    if other == element then
-      return table.remove(list, i)
+-- dropState removes a state of a pair, if the pair has it.
+local function dropState(pair, s)
+  for i, other in ipairs(pair.states) do
+    if other == s then
+      return table.remove(pair.states, i)
     end
   end
 end
@@ -150,7 +150,7 @@ local function makeRoom(l, now)
     end
   end
   if l.state.isNew and count >= maxSiblings then
-    removeFrom(states, first)
+    dropState(l.pair, first)
   end
 end
 
@@ -167,9 +167,7 @@ end
 -- ever.
 function repair(l, broken, now)
   repaired = repaired + 1
-  if broken then
-    removeFrom(l.pair.states, broken)
-  end
+  dropState(l.pair, broken)
   openState(l, now)
   local ban = l.ban
   l.ban = 0
@@ -314,30 +312,30 @@ local function takeApart(pair, value, now)
   end
 end
 
--- endsAfter returns an instant from which what a hold charges to a limit at an instant no longer counts.
-local function endsAfter(l, at, held, states)
-  if l.algorithm.endsAfter then
-    return l.algorithm.endsAfter(l, at, held, states)
-  end
-  return l.starts and l.starts[2] or at + l.micros + (l.width or 0)
-end
-
--- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
+-- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter. A limit without
+-- a function endsAfter counts a charge for one period, or until its calendar's window ends.
 local function lastOfCells(pair, states)
   local last, cells = 0, pair.cells
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
     last = max(last, ends)
     for k = 1, #group do
-      last = max(last, endsAfter(group[k], ends, pair.heldCost, states))
+      local l, endsAfter = group[k], group[k].algorithm.endsAfter
+      local charged = l.starts and l.starts[2] or ends + l.micros + (l.width or 0)
+      last = max(last, endsAfter and endsAfter(l, ends, pair.heldCost, states) or charged)
     end
   end
   return last
 end
 
--- keptUntil returns the first word of a pair that matters until last.
-local function keptUntil(last, now)
-  return 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
+-- headOf returns the first word of a pair that matters until last: the one that it has, as long as that is late enough. If it is not,
+-- headOf returns the new one a second time, for save.
+local function headOf(head, last, now)
+  if last <= head and now <= head then
+    return head
+  end
+  head = 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
+  return head, head
 end
 
 -- save stores the value of a pair, and prolongs its key if it is an instant until which that is to be kept. If the server denies that,
@@ -376,15 +374,14 @@ end
 -- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
 -- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
 local function inOrder(pair, now)
-  local states = pair.states
+  local states, kept = pair.states, {}
   for i = 1, #states do
     states[i].ends = states[i].algorithm.ends(states[i].text)
   end
   if pair.isInOrder and not pair.hasNew then
-    return pair.states
+    return states
   end
-  local kept = {}
-  for _, s in ipairs(pair.states) do
+  for _, s in ipairs(states) do
     s.place = #pair + 1
     for i, l in ipairs(pair) do
       if s.kind == l.kind and s.sibling == l.sibling then
@@ -410,21 +407,11 @@ local function saveChanged(pair, now)
   local states, text = inOrder(pair, now), ''
   local last = lastOfCells(pair, states)
   for i = 1, #states do
-    text = text .. states[i].text
-    if states[i].ends > last then
-      last = states[i].ends
-    end
+    text, last = text .. states[i].text, max(last, states[i].ends)
   end
   if last == 0 then
     return call('DEL', pair.key)
   end
-  local head, prolonged = pair.head, nil
-  if last > head or now > head then
-    head = keptUntil(last, now)
-    prolonged = head
-  end
-  if #pair.cells > 0 then
-    text = withCells(text, pair.cells)
-  end
-  save(pair.key, pack(oneWord, head) .. text, prolonged, now)
+  local head, prolonged = headOf(pair.head, last, now)
+  save(pair.key, withCells(pack(oneWord, head) .. text, pair.cells), prolonged, now)
 end
