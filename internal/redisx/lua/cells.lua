@@ -166,8 +166,9 @@ end
 
 -- untilSiblings returns how long after now the siblings of a limit take to have used no more than target: at least wait.
 local function untilSiblings(l, now, target, wait)
-  for _, other in ipairs(l.siblings or none) do
-    wait = max(wait, other.untilUsed(other, now, target))
+  local siblings = l.siblings or none
+  for i = 1, #siblings do
+    wait = max(wait, siblings[i].untilUsed(siblings[i], now, target))
   end
   return wait
 end

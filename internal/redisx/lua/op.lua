@@ -24,8 +24,8 @@ local function openBeside(l, now)
   if l.isStateless then
     wait = l.room < 0 and -1 or 0
   else
-    openState(l, now)
-    wait = (l.siblings or l.pair.grants > 0 or usedOf(l) > l.room) and fallsTo(l, now, l.room) or 0
+    local used = openState(l, now)
+    wait = (used > l.room or l.siblings or l.pair.grants > 0) and fallsTo(l, now, l.room) or 0
   end
   if wait < 0 then
     return wait, false
@@ -300,7 +300,10 @@ local function doApart(plan, keyList, first, now, n)
   if not isDone then
     out[at] = full
   else
-    local admitted, isHeld = decide(plan, false, now)
+    local admitted, isHeld
+    if #decided > 0 then
+      admitted, isHeld = decide(plan, false, now)
+    end
     if admitted then
       chargeAdmitted(plan, now)
     end

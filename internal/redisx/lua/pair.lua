@@ -44,7 +44,6 @@ end
 -- forget forgets what an earlier request has found in a pair.
 local function forget(pair)
   pair.states, pair.cells, pair.head, pair.isInOrder, pair.hasNew, pair.dirty = {}, {}, 0, false, false, false
-  sumCells(pair)
 end
 
 -- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
@@ -75,16 +74,17 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   return l
 end
 
--- openOne opens a limit in its state, and reports whether the state makes sense.
+-- openOne opens a limit in its state, and returns what it has used, or nil if the state makes no sense.
 local function openOne(l, now)
-  if l.open(l, l.state.text, 1, now) then
-    return true
+  local used = l.open(l, l.state.text, 1, now)
+  if used then
+    return used
   end
   local text, at = l.algorithm.mend(l, now)
   return text and l.open(l, text, 1, at or now)
 end
 
--- openState opens a limit and its siblings. A state that is not stored is new.
+-- openState opens a limit and its siblings, and returns what the limit has used. A state that is not stored is new.
 local function openState(l, now)
   local states, siblings, own = l.pair.states, nil, nil
   for i = 1, #states do
@@ -103,7 +103,8 @@ local function openState(l, now)
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
   l.state, l.siblings, l.others = own, siblings, 0
-  if not openOne(l, now) then
+  local used = openOne(l, now)
+  if not used then
     return repair(l, own, now)
   end
   for i = 1, siblings and #siblings or 0 do
@@ -113,6 +114,7 @@ local function openState(l, now)
     end
     l.others = max(l.others, usedOf(other))
   end
+  return used
 end
 
 -- rewrite sets the text of the state of a limit to what the limit says, and returns it.
@@ -164,7 +166,7 @@ local function chargeState(l, now, cost, charge)
 end
 
 -- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither resets the limit nor denies for
--- ever.
+-- ever. It returns what l has used.
 function repair(l, broken, now)
   repaired = repaired + 1
   dropState(l.pair, broken)
@@ -173,7 +175,7 @@ function repair(l, broken, now)
   l.ban = 0
   chargeState(l, now, l.capacity, l.charge)
   l.ban = ban
-  openState(l, now)
+  return openState(l, now)
 end
 
 -- resetBroken replaces a pair that makes no sense: all its limits are just used up.
@@ -286,7 +288,6 @@ local function advanceCells(pair, now)
       end
     end
   end
-  sumCells(pair)
 end
 
 -- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it.
@@ -297,7 +298,7 @@ local function takeApart(pair, value, now)
       error(value.err, 0)
     end
     call('DEL', pair.key)
-    return resetBroken(pair, now)
+    resetBroken(pair, now)
   elseif value then
     local at
     if #value >= word and #value % word == 0 then
@@ -305,11 +306,12 @@ local function takeApart(pair, value, now)
       at = pair.head <= maxKept and readStates(pair, value)
     end
     if not at or at < #value and not pcall(readCells, pair, value, at) then
-      return resetBroken(pair, now)
+      resetBroken(pair, now)
     elseif at < #value then
       advanceCells(pair, now)
     end
   end
+  sumCells(pair)
 end
 
 -- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter. A limit without
@@ -321,8 +323,8 @@ local function lastOfCells(pair, states)
     last = max(last, ends)
     for k = 1, #group do
       local l, endsAfter = group[k], group[k].algorithm.endsAfter
-      local charged = l.starts and l.starts[2] or ends + l.micros + (l.width or 0)
-      last = max(last, endsAfter and endsAfter(l, ends, pair.heldCost, states) or charged)
+      local charged = endsAfter and endsAfter(l, ends, pair.heldCost, states) or l.starts and l.starts[2]
+      last = max(last, charged or ends + l.micros + (l.width or 0))
     end
   end
   return last

@@ -49,6 +49,7 @@ local function finishPair(pair)
     l.place, pair.bytes, pair.blank = pair.bytes + 1, pair.bytes + word * l.size, pair.blank .. l.blank
   end
   forget(pair)
+  sumCells(pair)
 end
 
 -- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
