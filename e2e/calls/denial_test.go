@@ -26,6 +26,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -185,16 +186,10 @@ func TestEncoding(t *testing.T) {
 				w := send("Content-Type", "application/grpc")
 				s := &spb.Status{Code: int32(codes.ResourceExhausted), Message: w.Header().Get("Grpc-Message")}
 				for _, d := range details {
-					packed, err := anypb.New(d)
-					if err != nil {
-						t.Fatal(err)
-					}
+					packed := must.Get(anypb.New(d))(t)
 					s.Details = append(s.Details, packed)
 				}
-				bin, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
-				if err != nil {
-					t.Fatal(err)
-				}
+				bin := must.Get(proto.MarshalOptions{Deterministic: true}.Marshal(s))(t)
 				if got := w.Header().Get("Grpc-Status-Details-Bin"); got != base64.RawStdEncoding.EncodeToString(bin) {
 					t.Errorf("details %s, want %s", got, base64.RawStdEncoding.EncodeToString(bin))
 				}
@@ -202,9 +197,7 @@ func TestEncoding(t *testing.T) {
 				var failure struct {
 					Details []struct{ Type, Value string }
 				}
-				if err := json.Unmarshal(send("Content-Type", "application/json", "Connect-Protocol-Version", "1").Body.Bytes(), &failure); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(send("Content-Type", "application/json", "Connect-Protocol-Version", "1").Body.Bytes(), &failure))
 				for i, d := range failure.Details {
 					value, err := base64.RawStdEncoding.DecodeString(d.Value)
 					if err != nil || i >= len(details) || d.Type != string(details[i].ProtoReflect().Descriptor().FullName()) {

@@ -18,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -61,10 +62,7 @@ func TestExporter(t *testing.T) {
 	t.Parallel()
 	for why, serve := range map[string]func(t *testing.T, s *sink, l *core.Limiter, w headers.Writer) string{
 		"grpclimit": func(t *testing.T, s *sink, l *core.Limiter, w headers.Writer) string {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpclimit.Unary(l, grpclimit.WithHeaders(w))))
 			collector.RegisterTraceServiceServer(server, s)
 			go server.Serve(listener)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -53,9 +54,7 @@ func guessBy(t *testing.T, l *login, kind string, serve func(t *testing.T) strin
 			c := clientsOf(t, serve(t))[i]
 			for range 7 {
 				l.served.Wait()
-				if err := c.within(t, kind, right); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.within(t, kind, right))
 			}
 			guess(t, l, kind, c)
 		})
@@ -82,10 +81,7 @@ func TestPasswordGuessingThroughProxy(t *testing.T) {
 			l := new(login)
 			app := l.app(apps.Guard{})
 			app.Guards = nil
-			to, err := url.Parse("http://" + serve(t, apps.Frameworks[0].Build(app)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			to := must.Get(url.Parse("http://" + serve(t, apps.Frameworks[0].Build(app))))(t)
 			proxy := &httputil.ReverseProxy{Transport: transportOf(t, true), FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 			guessBy(t, l, kind, func(t *testing.T) string { return l.serve(t, stdlib.New(guarded().Limiter)(proxy)) })
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
@@ -36,10 +37,7 @@ import (
 // native serves the service by a server of grpc-go, limited by interceptors, and returns the address.
 func (l *login) native(t *testing.T, limiter *core.Limiter, opts ...grpclimit.Option) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, opts...)), grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, opts...)))
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)
@@ -65,9 +63,7 @@ func TestNativePasswordGuessing(t *testing.T) {
 				t.Run(c.name, func(t *testing.T) {
 					c := nativeClients(t, l.native(t, guarded().Limiter))[i]
 					for range 7 {
-						if err := c.within(t, kind, right); err != nil {
-							t.Fatal(err)
-						}
+						must.Do(t, c.within(t, kind, right))
 					}
 					guess(t, l, kind, c)
 				})
@@ -271,18 +267,13 @@ func TestNativeMessages(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	begun := time.Now()
-	c, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream)))(t)
 	m := wrapperspb.String(strings.Repeat("x", size))
 	for range messages {
-		if err := c.SendMsg(m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SendMsg(m))
 	}
 	_ = c.CloseSend()
-	err = c.RecvMsg(new(empty))
+	err := c.RecvMsg(new(empty))
 	if took := time.Since(begun); err != nil || got != messages || took < (messages-1)*time.Second/rate {
 		t.Errorf("%d messages in %v, %v; want %d at %d per second", got, took, err, messages, rate)
 	}
@@ -356,20 +347,14 @@ func TestLoginRecipe(t *testing.T) {
 	}
 	calls.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: "Login", ServerStreams: true,
 		Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unauthenticated, "no") }}}}, nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go calls.Serve(listener)
 	t.Cleanup(calls.Stop)
 	conn, url := grpcConn(t, listener.Addr().String()), "http://"+serve(t, site)+"/login"
 	for i := range 10 {
 		var denied bool
 		if i%2 == 0 {
-			s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/auth.v1.Auth/Login")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/auth.v1.Auth/Login"))(t)
 			_ = s.CloseSend()
 			denied = codeOf(s.RecvMsg(new(empty))) == codes.ResourceExhausted
 		} else {
@@ -383,10 +368,7 @@ func TestLoginRecipe(t *testing.T) {
 
 // TestMessagesRecipe sends more messages than a burst admits.
 func TestMessagesRecipe(t *testing.T) {
-	s, err := ingest(keyfunc.RemoteIP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ingest(keyfunc.RemoteIP))(t)
 	l := new(login)
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: clientStream, ClientStreams: true,
 		Handler: func(_ any, s grpc.ServerStream) error {
@@ -395,17 +377,11 @@ func TestMessagesRecipe(t *testing.T) {
 			}
 			return s.SendMsg(new(empty))
 		}}}}, nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)
 	begun := time.Now()
-	c, err := grpcConn(t, listener.Addr().String()).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(grpcConn(t, listener.Addr().String()).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream)))(t)
 	for range 150 {
 		_ = c.SendMsg(wrapperspb.String(right))
 	}

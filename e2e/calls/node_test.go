@@ -24,6 +24,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -31,9 +32,7 @@ import (
 func TestNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node"))))
 	if _, err := run(t, dir, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
 		skip(t, err)
 	}
@@ -52,10 +51,7 @@ func TestNode(t *testing.T) {
 // testNice calls with nice-grpc and its middleware for retries, which waits as long as its options say.
 func testNice(t *testing.T, dir string) {
 	call := func(t *testing.T, address string, calls int, retry string) (retries []int, errs []error) {
-		out, err := run(t, dir, []string{"MESSAGE=" + passwordHex(t), "RETRY=" + retry}, "node", "nice.mjs", address, pathOf(unary), fmt.Sprint(calls))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(run(t, dir, []string{"MESSAGE=" + passwordHex(t), "RETRY=" + retry}, "node", "nice.mjs", address, pathOf(unary), fmt.Sprint(calls)))(t)
 		eachLine(t, out, func(line struct {
 			Retries int
 			Status  json.RawMessage
@@ -113,10 +109,7 @@ func testConnect(t *testing.T, dir string) {
 	admitted := denial{limiter: guarded().Limiter}
 	add("admitted", serve(t, apps.Frameworks[0].Build(new(login).app(apps.Guard{Limiter: admitted.limiter}))), admitted)
 
-	out, err := run(t, dir, nil, "node", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(run(t, dir, nil, "node", args...))(t)
 	eachLine(t, out, func(line struct {
 		Server       int
 		Client, Kind string

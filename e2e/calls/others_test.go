@@ -20,6 +20,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -30,10 +31,7 @@ func TestPython(t *testing.T) {
 	if _, err := run(t, "", nil, python, "-c", "import grpc"); err != nil {
 		skip(t, err)
 	}
-	script, err := filepath.Abs(filepath.Join("testdata", "drive.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs(filepath.Join("testdata", "drive.py")))(t)
 	testProgram(t, "", python, script)
 }
 
@@ -56,10 +54,7 @@ type seen struct {
 func testProgram(t *testing.T, dir string, program ...string) {
 	call := func(t *testing.T, address string, calls int, env ...string) (all []seen) {
 		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
-		out, err := run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t)
 		eachLine(t, out, func(s seen) { all = append(all, s) })
 		if len(all) != calls {
 			t.Fatalf("%d calls: %+v", calls, all)
@@ -102,10 +97,7 @@ var bothServers = map[string]func(t *testing.T, l *core.Limiter) string{
 
 // passwordHex returns the message with the right password.
 func passwordHex(t *testing.T) string {
-	message, err := proto.Marshal(wrapperspb.String(right))
-	if err != nil {
-		t.Fatal(err)
-	}
+	message := must.Get(proto.Marshal(wrapperspb.String(right)))(t)
 	return hex.EncodeToString(message)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -64,10 +65,7 @@ func distant(t *testing.T, address string, fields ...string) []client {
 // TestBehindProxies checks that servers behind a proxy know their clients, whatever these claim, and that the clients get denials.
 func TestBehindProxies(t *testing.T) {
 	t.Parallel()
-	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ip := must.Get(keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}))(t)
 	var claims [][]string
 	for _, address := range []string{"198.51.100.7", "127.0.0.1", "203.0.113.9, 127.0.0.1", "garbage", strings.Repeat("198.51.100.7, ", 40) + "127.0.0.1"} {
 		claims = append(claims, []string{"x-forwarded-for", address, "forwarded", "for=" + address, "x-real-ip", address, "x-client-ip", address})

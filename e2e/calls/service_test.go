@@ -21,6 +21,7 @@ import (
 
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 type (
@@ -159,10 +160,7 @@ func (l *login) app(g apps.Guard) apps.App {
 // serve serves h by HTTP/1.1 and unencrypted HTTP/2, and returns its address.
 func serve(t *testing.T, h http.Handler) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
@@ -241,10 +239,7 @@ func connectClient(h *http.Client, address string, opts ...connect.ClientOption)
 }
 
 func grpcConn(t *testing.T, address string, opts ...grpc.DialOption) *grpc.ClientConn {
-	conn, err := grpc.NewClient("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

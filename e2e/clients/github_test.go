@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // period is the time in which one request refills. Tests that wait for it run in parallel, and the steps before the wait take
@@ -26,19 +27,13 @@ func twoAtOnce() *core.Limiter {
 
 func gitHubClient(t *testing.T, s *wire.Server) *github.Client {
 	base := s.URL + "/"
-	c, err := github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base)))(t)
 	return c
 }
 
 // call requests the path that the application serves.
 func call(t *testing.T, c *github.Client) (*github.Response, error) {
-	r, err := c.NewRequest(t.Context(), "GET", "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.NewRequest(t.Context(), "GET", "/", nil))(t)
 	return c.BareDo(r)
 }
 
@@ -48,10 +43,7 @@ func TestGitHub(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
 		careful, other := gitHubClient(t, s), gitHubClient(t, s)
 		for remaining := 1; remaining >= 0; remaining-- {
-			resp, err := call(t, careful)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(call(t, careful))(t)
 			if r := resp.Rate; r.Limit != 2 || r.Remaining != remaining || r.Used != 2-remaining || r.Resource != "api" {
 				t.Errorf("rate of an admitted request: %+v, want %d of 2 left", r, remaining)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestOctokit checks that Octokit's throttling plugin treats a denial as a primary rate limit, waits until Reset and
@@ -52,9 +53,7 @@ func checkOctokit(t *testing.T, got []event) {
 // installOctokit installs what the lock file names, in a temporary directory.
 func installOctokit(t *testing.T) (dir string) {
 	dir = t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "octokit"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "octokit"))))
 	_, err := run(t, dir, time.Minute, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error")
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
@@ -67,10 +66,7 @@ func installOctokit(t *testing.T) (dir string) {
 
 // drive runs the script and returns what it saw.
 func drive(t *testing.T, dir string, args ...string) (events []event) {
-	out, err := run(t, dir, time.Minute, "node", append([]string{"drive.mjs"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(run(t, dir, time.Minute, "node", append([]string{"drive.mjs"}, args...)...))(t)
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
 		var e event
 		if err := d.Decode(&e); err != nil {

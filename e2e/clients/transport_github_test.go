@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestGitHubDeniesWithoutTheOption checks that the recipe of go-github needs WithDisableRateLimitCheck: without it,
@@ -19,13 +20,8 @@ import (
 func TestGitHubDeniesWithoutTheOption(t *testing.T) {
 	t.Parallel()
 	s, sent := oneRequest(t, time.Now().Add(time.Hour))
-	c, err := github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := visit(t, c, s.URL); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport})))(t)
+	must.Do(t, visit(t, c, s.URL))
 	var own *github.RateLimitError
 	if err := visit(t, c, s.URL); !errors.As(err, &own) || sent.Load() != 1 {
 		t.Errorf("%v after %d requests, want the error of go-github, and nothing sent", err, sent.Load())
@@ -37,14 +33,9 @@ func TestGitHubWaits(t *testing.T) {
 	t.Parallel()
 	reset := time.Now().Add(2 * time.Second).Truncate(time.Second)
 	s, sent := oneRequest(t, reset)
-	c, err := gitHub()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(gitHub())(t)
 	for range 2 {
-		if err := visit(t, c, s.URL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, visit(t, c, s.URL))
 	}
 	if sent.Load() != 2 || time.Now().Before(reset) {
 		t.Errorf("%d requests, %v before Reset, want 2, the second after it", sent.Load(), time.Until(reset))

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestSuite checks that the limiter changes no result, and that it knows how calls ended.
@@ -105,10 +107,7 @@ func (s server) results(t *testing.T, limited string) (total int, failed map[str
 func (s server) run(t *testing.T, limited string, cases []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	config, err := filepath.Abs(filepath.Join("testdata", "suite", s.config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(filepath.Abs(filepath.Join("testdata", "suite", s.config)))(t)
 	args := []string{"--mode", "server", "--conf", config}
 	for _, name := range cases {
 		args = append(args, "--run", name)
@@ -146,10 +145,7 @@ var statuses = map[string]int{
 
 // checkOutcomes checks the statuses that the rule was given, of at least so many cases.
 func checkOutcomes(t *testing.T, file string, least int) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	right, wrong := map[string]bool{}, map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		name, status, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")

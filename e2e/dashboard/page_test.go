@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -92,14 +93,9 @@ func TestHeldAndLeased(t *testing.T) {
 	if !eval[bool](p, `document.getElementById("held-tile").hidden`) {
 		t.Error("the page mentions holds, although nothing was ever held")
 	}
-	d, err := s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
 	p.wait(`!document.getElementById("held-tile").hidden && document.getElementById("held").textContent === "1"`)
-	if err := s.limiter.Settle(t.Context(), d, "", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.limiter.Settle(t.Context(), d, "", 1))
 	p.wait(`document.getElementById("held").textContent === "0" && document.getElementById("settled").textContent.includes("1 charged, 0 free")`)
 	store.decisions.Store(2000)
 	p.wait(`!document.getElementById("leases-tile").hidden && document.getElementById("leases").textContent.includes("3 keys leased; 2K since start, 5 given back")`)

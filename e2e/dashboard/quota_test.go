@@ -6,6 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -30,9 +31,7 @@ func TestOverridesAndGrants(t *testing.T) {
 	}
 	s.ask(2, "<b>partner")
 	for _, n := range []int{2000, -30} {
-		if err := s.limiter.Grant(t.Context(), "plan", "user:<b>partner", n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.limiter.Grant(t.Context(), "plan", "user:<b>partner", n))
 	}
 	rows := func(id string) string {
 		return `[...document.querySelectorAll("#` + id + ` tbody tr")].map(r => [...r.cells].map(c => c.innerText.replace(/#\w+/, "#").replace(/[\d:]{8}/, "time")).join(" | ")).join("; ")`

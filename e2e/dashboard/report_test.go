@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const reportRules = `funcs: [user]
@@ -55,14 +56,9 @@ var buildCommand = sync.OnceValues(func() (string, error) {
 func writeReport(t *testing.T, log string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	command, err := buildCommand()
-	if err != nil {
-		t.Fatal(err)
-	}
+	command := must.Get(buildCommand())(t)
 	for name, text := range map[string]string{"access.log": log, "spillgate.yaml": reportRules} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	args := append([]string{"replay", "--rules", "spillgate.yaml", "--html", "report.html", "access.log"}, flags...)
 	cmd := exec.CommandContext(t.Context(), command, args...)

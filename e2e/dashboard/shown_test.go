@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -73,9 +74,7 @@ func TestTimeZone(t *testing.T) {
 	url := s.serve(t)
 	for zone, want := range map[string]string{"Asia/Kolkata": `UTC\+05:30`, "America/St_Johns": "UTC−0[23]:30", "UTC": "UTC", "Asia/Tokyo": `UTC\+09:00`} {
 		p := newPage(t)
-		if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}))(t)
 		p.do(chromedp.Navigate(url))
 		p.wait(`/^times in ` + want + `$/.test(document.getElementById("zone").textContent) && /^Until \(` + want + `\)$/.test(document.getElementById("until").textContent)`)
 	}

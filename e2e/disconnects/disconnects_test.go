@@ -16,6 +16,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -68,9 +69,7 @@ func onEach(t *testing.T, run func(t *testing.T, name string, f apps.Framework, 
 
 // emptied returns a store on an empty Redis. The client has the default options of go-redis.
 func emptied(t *testing.T, client *redis.Client) core.Store {
-	if err := client.FlushAll(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.FlushAll(context.Background()).Err())
 	return redisstore.New(client)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/telemetry"
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
@@ -22,10 +23,7 @@ import (
 // TestShareAlert evaluates the alert about the share of requests that a rule denies, for a rule with three limits,
 // one of which denies. Counting the results of all limits would yield a third of the share.
 func TestShareAlert(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operate.md"))(t)
 	query := regexp.MustCompile("(?s)```promql\n([^`]*spillgate_rule_requests_total[^`]*)```").FindSubmatch(text)
 	if query == nil {
 		t.Fatal("docs/operate.md has no alert by rule")
@@ -43,14 +41,8 @@ func TestShareAlert(t *testing.T) {
 		}
 		stored := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: selecting(before, counters(t, registry))}}
 		engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1000, Timeout: time.Minute})
-		q, err := engine.NewInstantQuery(t.Context(), stored, nil, string(query[1]), time.Unix(0, 0).Add(scrapeInterval))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := q.Exec(t.Context()).Vector()
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(engine.NewInstantQuery(t.Context(), stored, nil, string(query[1]), time.Unix(0, 0).Add(scrapeInterval)))(t)
+		got := must.Get(q.Exec(t.Context()).Vector())(t)
 		if (len(got) > 0) != fires {
 			t.Errorf("%d of 100 requests denied: got %v, want that it fires: %v", denied, got, fires)
 		}
@@ -63,10 +55,7 @@ const scrapeInterval = 5 * time.Minute
 // counters returns the counters of a registry, by their labels.
 func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	all := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 
@@ -17,10 +18,7 @@ import (
 
 // Each query in docs/operate.md parses, and names only metrics, labels and values that exist.
 func TestQueries(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operate.md"))(t)
 	known := exported(t)
 	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllSubmatch(text, -1)
 	if len(queries) < 5 {
@@ -63,10 +61,7 @@ func exported(t *testing.T) map[string]bool {
 	tel.Observe(t.Context(), o)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(promtelemetry.NewCollector(tel))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	known := make(map[string]bool)
 	for _, f := range families {
 		known[f.GetName()] = true

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -147,19 +148,14 @@ func (c *calls) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 // used returns how many requests of a capacity Redis holds against a key.
 func used(t testing.TB, store core.Store, rule, key string, limit core.Limit) int {
 	t.Helper()
-	results, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}, Peek: true}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}, Peek: true}}, nil))(t)
 	return limit.Capacity() - results[0].Remaining
 }
 
 // charge charges a key in Redis, however long that takes.
 func charge(t testing.TB, store core.Store, rule, key string, limit core.Limit) {
 	t.Helper()
-	if _, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}, nil))(t)
 }
 
 // says reports whether the text of err contains one of the words, which are separated by |.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -18,9 +19,7 @@ func commandStat(t testing.TB, c *redis.Client, command, number string) (n int) 
 	stats := c.Info(context.Background(), "commandstats").Val()
 	if _, text, ok := strings.Cut(stats, "cmdstat_"+command+":"); ok {
 		_, text, _ = strings.Cut(text, number+"=")
-		if _, err := fmt.Sscan(text[:strings.IndexAny(text, ",\r")], &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(text[:strings.IndexAny(text, ",\r")], &n))(t)
 	}
 	return n
 }

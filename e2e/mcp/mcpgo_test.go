@@ -8,16 +8,14 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 type userKey struct{}
 
 // TestMCPGo runs the recipe for mark3labs/mcp-go.
 func TestMCPGo(t *testing.T) {
-	limiter, err := tools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := must.Get(tools())(t)
 	limit := limitTools(limiter, func(ctx context.Context) (string, bool) {
 		id, ok := ctx.Value(userKey{}).(string)
 		return id, ok
@@ -26,24 +24,16 @@ func TestMCPGo(t *testing.T) {
 	s.AddTool(mcp.NewTool("search"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText("found"), nil
 	})
-	c, err := client.NewInProcessClient(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.NewInProcessClient(s))(t)
 	defer c.Close()
-	if _, err := c.Initialize(t.Context(), mcp.InitializeRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Initialize(t.Context(), mcp.InitializeRequest{}))(t)
 	search := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "search"}}
 	if _, err := c.CallTool(t.Context(), search); err == nil || !strings.Contains(err.Error(), "send your token") {
 		t.Errorf("without a user: %v", err)
 	}
 	denied := false
 	for n := 0; n < 100 && !denied; n++ {
-		res, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ann"), search)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(c.CallTool(context.WithValue(t.Context(), userKey{}, "ann"), search))(t)
 		text := res.Content[0].(mcp.TextContent).Text
 		if denied = res.IsError; denied && (n < 10 || !strings.HasPrefix(text, "rate limit exceeded: retry in ")) {
 			t.Errorf("call %d is denied: %s", n+1, text)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A line is what the script prints: a denial, or the text of a call's result.
@@ -26,9 +28,7 @@ type line struct {
 // TestTypeScript checks that the client of the TypeScript SDK is denied, waits and succeeds.
 func TestTypeScript(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "typescript"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "typescript"))))
 	if _, err := run(t, dir, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("%v, and CI is set", err)
@@ -41,10 +41,7 @@ func TestTypeScript(t *testing.T) {
 		"stdio":         func(*testing.T) string { return os.Args[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := run(t, dir, "node", "drive.mjs", server(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(run(t, dir, "node", "drive.mjs", server(t)))(t)
 			var got []line
 			for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
 				var l line

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -102,10 +103,7 @@ type program struct {
 
 func newProgram(t *testing.T) *program {
 	t.Helper()
-	goProxy, err := proxy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	goProxy := must.Get(proxy())(t)
 	p := &program{t: t, dir: t.TempDir()}
 	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY="+goProxy, "GONOSUMDB="+own, "GONOSUMCHECK=1",
 		"GOMODCACHE="+filepath.Join(scratch, "cache"))
@@ -280,10 +278,7 @@ func TestNetHTTPRequiresLittle(t *testing.T) {
 	if paths := slices.Sorted(maps.Keys(all)); !slices.Equal(paths, []string{own}) || !slices.Equal(direct, []string{own}) {
 		t.Errorf("requires %v, %v of them directly", paths, direct)
 	}
-	sums, err := os.ReadFile(filepath.Join(p.dir, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sums := must.Get(os.ReadFile(filepath.Join(p.dir, "go.sum")))(t)
 	if n := strings.Count(string(sums), "\n"); n > 20 {
 		t.Errorf("go.sum has %d lines, want at most 20:\n%s", n, sums)
 	}
@@ -300,10 +295,7 @@ func TestChiDownloadsLittle(t *testing.T) {
 	p.build()
 	var got []string
 	for _, pattern := range []string{"*/*/*@*", "*/*/*/*@*"} {
-		found, err := filepath.Glob(filepath.Join(cache, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(filepath.Join(cache, pattern)))(t)
 		for _, dir := range found {
 			path, _ := filepath.Rel(cache, dir)
 			path, _, _ = strings.Cut(filepath.ToSlash(path), "@")
@@ -336,10 +328,7 @@ func TestBinaryIsSmall(t *testing.T) {
 		p.run("go", "mod", "edit", "-require="+own+"@"+version, "-require=github.com/go-chi/chi/v5@v5.2.1", "-require=github.com/go-chi/httprate@v0.15.0")
 		p.run("go", "mod", "tidy")
 		p.run("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "program", ".")
-		info, err := os.Stat(filepath.Join(p.dir, "program"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(filepath.Join(p.dir, "program")))(t)
 		return info.Size()
 	}
 	theirs := size("r.Use(httprate.LimitByIP(100, time.Minute))", `"github.com/go-chi/httprate"`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -45,9 +46,7 @@ func TestGrantWithoutRedis(t *testing.T) {
 			t.Fatalf("got %+v, %v", d, err)
 		}
 	}
-	if err := l.Grant(t.Context(), "plan", "user:ann", 50); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "user:ann", 50))
 	server.Kill()
 	if err := l.Grant(t.Context(), "plan", "user:ann", 30); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("a grant without Redis: %v, want ErrUnavailable", err)

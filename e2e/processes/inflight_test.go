@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -131,9 +132,7 @@ func TestPlacesOfKilledProcess(t *testing.T) {
 			t.Fatalf("status %d", resp.StatusCode)
 		}
 	}
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, process.Kill())
 	if resp := v.ask(addr, "/stay"); resp.StatusCode != http.StatusTooManyRequests && time.Since(begun) < holdAtLeast {
 		t.Errorf("status %d, %v after the first of 20 requests began", resp.StatusCode, time.Since(begun))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -23,10 +24,7 @@ var scriptCalls = regexp.MustCompile(`cmdstat_(?:eval|evalsha|fcall):calls=(\d+)
 // calls returns how many scripts a server has run.
 func calls(t *testing.T, c *redis.Client) (n int) {
 	t.Helper()
-	text, err := c.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(c.Info(context.Background(), "commandstats").Result())(t)
 	for _, m := range scriptCalls.FindAllStringSubmatch(text, -1) {
 		some, _ := strconv.Atoi(m[1])
 		n += some

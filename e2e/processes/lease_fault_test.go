@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -17,10 +18,7 @@ const longTimeout = 5 * time.Second
 // take asks l for the one key.
 func take(t *testing.T, l *core.Limiter) core.Decision {
 	t.Helper()
-	d, err := l.Take(context.Background(), claimAll())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(context.Background(), claimAll()))(t)
 	return d
 }
 
@@ -29,10 +27,7 @@ func remaining(t *testing.T, l *core.Limiter) core.Result {
 	t.Helper()
 	c := claimAll()
 	c.Peek = true
-	d, err := l.Take(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(context.Background(), c))(t)
 	return d.Results[0]
 }
 
@@ -64,16 +59,12 @@ func TestLeaseEndsWithoutRedis(t *testing.T) {
 
 func pause(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(s.PID(), syscall.SIGSTOP))
 }
 
 func resume(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(s.PID(), syscall.SIGCONT))
 }
 
 // TestLeaseOfAKilledProcessDrains kills a process: the requests that it had leased count only until they have
@@ -105,9 +96,7 @@ func TestResetReachesLeases(t *testing.T) {
 	other.Lease = 0
 	b := other.limiter()
 	lease(t, a)
-	if err := b.Reset(context.Background(), "leased", claimAll().Key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Reset(context.Background(), "leased", claimAll().Key))
 	for range 300 {
 		take(t, b)
 	}

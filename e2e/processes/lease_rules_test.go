@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -69,9 +70,7 @@ func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	l := core.Must(core.New(rules[0], core.WithStore(redisstore.New(connected(t, server.Addr, 100)))))
 	served := askWhileRulesChange(t, l, rules, 5*short/2)
 	charged := func() int64 { return 100_000 - left(t, l) }
-	if err := l.SetRules(rules[len(rules)-1]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.SetRules(rules[len(rules)-1]))
 	redistest.Wait(t, "the leases to end", func() bool {
 		return l.StoreHealth().Leases.Keys == 0 && (!c.exact || charged() <= served+1)
 	})
@@ -131,9 +130,6 @@ func left(t *testing.T, l *core.Limiter) int64 {
 	t.Helper()
 	c := claimAll()
 	c.Peek = true
-	d, err := l.Take(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(context.Background(), c))(t)
 	return int64(d.Results[0].Remaining)
 }

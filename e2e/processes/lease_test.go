@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -19,10 +20,7 @@ func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 	if text == "" {
 		return byDefault
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -115,13 +116,9 @@ func TestResetReachesAllProcesses(t *testing.T) {
 		for i := range capacity {
 			both[i%2].get(host).WantStatus(t, http.StatusOK)
 		}
-		if err := client.ScriptFlush(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.ScriptFlush(ctx).Err())
 		both[0].get(host).WantStatus(t, http.StatusTooManyRequests)
-		if err := l.Reset(ctx, "shared", "host:"+host); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Reset(ctx, "shared", "host:"+host))
 		for i, p := range both {
 			got := p.get(host)
 			for begun := time.Now(); got.StatusCode != http.StatusOK && time.Since(begun) < 10*time.Second; got = p.get(host) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -95,9 +96,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 		var usage struct {
 			Resources map[string]struct{ Limit, Used, Remaining int }
 		}
-		if err := json.NewDecoder(ask(i, "ann", "/usage").Body).Decode(&usage); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewDecoder(ask(i, "ann", "/usage").Body).Decode(&usage))
 		if got := usage.Resources["plan"]; got.Remaining != 90 || got.Used != 60 || got.Limit != 150 {
 			t.Fatalf("poll %d: got %+v, want 60 of 150 used", i, got)
 		}
@@ -119,9 +118,7 @@ func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 		{Name: "login", Key: user, Limits: []core.Limit{core.PerMinute(5).Using(core.SlidingLog)}},
 		{Name: "uploads", Key: user, Limits: []core.Limit{core.AtOnce(3)}},
 	}, core.WithStore(redisstore.New(client)), core.WithTimeout(wire.Timeout)))
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:customer:ann", Cost: 30}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:customer:ann", Cost: 30}))(t)
 	keys := func() string {
 		var all []string
 		for _, key := range admin.Keys(t.Context(), "*").Val() {

@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -99,17 +100,9 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), waiterOf+"="+waiter{server.Addr, rate, most}.String())
 		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(cmd.StdinPipe())(t)
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
 		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() || lines.Text() != "ready" {
@@ -117,27 +110,21 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 		}
 		cmds, outs, starts = append(cmds, cmd), append(outs, lines), append(starts, func() { _, _ = fmt.Fprintln(in) })
 	}
-	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.ConfigResetStat(t.Context()).Err())
 	for _, start := range starts {
 		start()
 	}
 	for i, lines := range outs {
 		for lines.Scan() {
 			var d decided
-			if _, err := fmt.Sscan(lines.Text(), &d.at, &d.then, &d.allowed); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(lines.Text(), &d.at, &d.then, &d.allowed))(t)
 			if d.allowed {
 				admitted = append(admitted, d)
 			} else {
 				denied = append(denied, d)
 			}
 		}
-		if err := cmds[i].Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmds[i].Wait())
 	}
 	slices.SortFunc(admitted, func(a, b decided) int { return int(a.then - b.then) })
 	if n := len(admitted) + len(denied); n != waiters*eachWaits {
@@ -167,10 +154,7 @@ func waitRate(t *testing.T) int {
 	if text == "" {
 		return 250
 	}
-	rate, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rate := must.Get(strconv.Atoi(text))(t)
 	return rate
 }
 
@@ -216,9 +200,7 @@ func callsOf(t *testing.T, client *redis.Client) (n int) {
 		for _, command := range []string{"fcall", "evalsha", "eval"} {
 			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
 				var calls int
-				if _, err := fmt.Sscanf(rest, "%d", &calls); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscanf(rest, "%d", &calls))(t)
 				n += calls
 			}
 		}

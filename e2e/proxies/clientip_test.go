@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -106,10 +107,7 @@ func (n *recorder) take() string {
 
 // limiter returns a limiter of three per hour and client that records its keys.
 func (n *recorder) limiter(t *testing.T, c keyfunc.ClientIP) *core.Limiter {
-	find, err := keyfunc.NewClientIP(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	find := must.Get(keyfunc.NewClientIP(c))(t)
 	return core.Must(core.New([]core.Rule{core.PerHour(3).Using(core.SlidingLog).By(func(r *http.Request) (string, error) {
 		key, err := find(r)
 		n.set(key)

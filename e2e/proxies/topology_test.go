@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // The addresses of clients and proxies. All of 127.0.0.0/8 is loopback on Linux, so each can have its own.
@@ -61,10 +62,7 @@ var topologies = []topology{
 
 // socket returns the path of a Unix socket, with "unix:" in front. Such paths must be short.
 func socket(t *testing.T) string {
-	dir, err := os.MkdirTemp("", "sg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "sg"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return "unix:" + filepath.Join(dir, "s")
 }
@@ -77,10 +75,7 @@ func serve(t *testing.T, on string, app http.Handler) string {
 	if unix {
 		network = "unix"
 	}
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen(network, address))(t)
 	s := &http.Server{Handler: app}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
@@ -106,10 +101,7 @@ func connect(t *testing.T, addr, from string) *http.Client {
 
 // needIPv6 skips the test if the machine has no ::1.
 func needIPv6(t *testing.T) {
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addrs := must.Get(net.InterfaceAddrs())(t)
 	for _, a := range addrs {
 		if ip, ok := a.(*net.IPNet); ok && ip.IP.Equal(net.IPv6loopback) {
 			return

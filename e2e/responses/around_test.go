@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // upstream is an application that has limits of its own.
@@ -48,10 +49,7 @@ func TestReverseProxy(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			each(t, func(t *testing.T, f apps.Framework, http2 bool) {
 				back := wire.Serve(t, http.HandlerFunc(upstream), false)
-				to, err := url.Parse(back.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
+				to := must.Get(url.Parse(back.URL))(t)
 				p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: row.modify}
 				guard := apps.Guard{Limiter: wire.PerHour(1), Headers: row.writer}
 				s := wire.Serve(t, f.Build(apps.One(guard, p.ServeHTTP)), http2)

@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestWebSocket checks that a connection is upgraded, and that a denied one gets the response. WebSocket uses HTTP/1.1,
@@ -36,9 +37,7 @@ func TestWebSocket(t *testing.T) {
 		}
 		wire.WantRemaining(t, resp.Header, "0")
 		for _, want := range []string{"one", "two"} {
-			if err := conn.Write(ctx, websocket.MessageText, []byte(want)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, conn.Write(ctx, websocket.MessageText, []byte(want)))
 			if _, got, err := conn.Read(ctx); err != nil || string(got) != want {
 				t.Fatalf("echo %q, %v, want %q", got, err, want)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -68,14 +69,8 @@ func TestOtherRouters(t *testing.T) {
 func TestFiber(t *testing.T) {
 	app := withFiber(core.Must(core.New([]core.Rule{core.PerHour(3).By(keyfunc.RemoteIP)})), func(c fiber.Ctx) error { return c.SendString("item " + c.Params("id")) })
 	for n := range 5 {
-		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/items/3", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(app.Test(httptest.NewRequest(http.MethodGet, "/items/3", nil)))(t)
+		body := must.Get(io.ReadAll(resp.Body))(t)
 		want, text := 200, "item 3"
 		if n >= 3 {
 			want, text = 429, `"violated-policies":["default"]`

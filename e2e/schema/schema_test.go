@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -25,18 +26,10 @@ var program = rulefile.Funcs{
 // compiledSchema returns Schema, compiled by a JSON Schema library.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema())))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("spillgate.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("spillgate.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("spillgate.json", doc))
+	s := must.Get(c.Compile("spillgate.json"))(t)
 	return s
 }
 
@@ -70,9 +63,7 @@ var goodFiles = []string{
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s := compiledSchema(t)
 	for _, src := range goodFiles {
-		if _, err := rulefile.Parse([]byte(src), program); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(rulefile.Parse([]byte(src), program))(t)
 		if err, ok := valid(t, s, src); !ok || err != nil {
 			t.Errorf("%.200s\n%v", src, err)
 		}
@@ -115,9 +106,7 @@ func TestSchemaHasTheFieldsOfTheParser(t *testing.T) {
 		Properties map[string]struct{ Properties map[string]any }
 		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
 	}
-	if err := json.Unmarshal(rulefile.Schema(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(rulefile.Schema(), &doc))
 	fields := map[string][]string{
 		"zzzz: x":                         slices.Sorted(maps.Keys(doc.Properties)),
 		"proxies: {zzzz: x}":              slices.Sorted(maps.Keys(doc.Properties["proxies"].Properties)),

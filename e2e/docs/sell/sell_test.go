@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -32,9 +33,7 @@ func start(t *testing.T, server *redistest.Server) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), "REDIS="+server.Addr, "LISTEN="+addr), os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
 	redistest.Wait(t, "the program listens", func() bool {
 		resp, err := http.Get("http://" + addr + "/account")
@@ -130,19 +129,14 @@ func openAccount(t *testing.T, base, name string) (shows func(texts ...string)) 
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
 	text := func() string {
-		s, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`)))(t)
 		return s
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate(base+"/account")); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Wait(t, "the page of nobody", func() bool { return strings.Contains(text(), "Please sign in.") })
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.cookie = "customer=%s"`, name))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.cookie = "customer=%s"`, name))))(t)
 	return func(texts ...string) {
 		t.Helper()
 		redistest.Wait(t, fmt.Sprintf("the page shows %q", texts), func() bool {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -56,10 +57,7 @@ func TestPrograms(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	addr := redistest.FreeAddr(t)
 	start(t, "grpc", t.TempDir(), addr, "127.0.0.1:8080", addr)
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	client := grpc_health_v1.NewHealthClient(conn)
 	for n := range 110 {
@@ -114,20 +112,11 @@ func (secret) RoundTrip(r *http.Request) (*http.Response, error) {
 // It is killed when the test ends.
 func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 	t.Helper()
-	source, err := filepath.Abs(filepath.Join(name, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs(filepath.Join(name, "main.go")))(t)
+	text := must.Get(os.ReadFile(source))(t)
 	build := t.TempDir()
 	write(t, filepath.Join(build, "main.go"), strings.NewReplacer(replace...).Replace(string(text)))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(build, "main.go")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	overlay := must.Get(json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(build, "main.go")}}))(t)
 	write(t, filepath.Join(build, "overlay.json"), string(overlay))
 	program := filepath.Join(build, "program")
 	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(build, "overlay.json"), "-o", program, "./"+name).CombinedOutput(); err != nil {
@@ -136,9 +125,7 @@ func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 	ctx, cancel := context.WithCancel(context.Background())
 	process := exec.CommandContext(ctx, program)
 	process.Dir = dir
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, process.Start())
 	t.Cleanup(func() { cancel(); _ = process.Wait() })
 	redistest.Wait(t, "the program listens", func() bool {
 		c, err := net.Dial("tcp", addr)
@@ -152,7 +139,5 @@ func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -13,15 +13,13 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // The program has Redis, a login, tiers, the page and a rules file that changes.
 func TestTogether(t *testing.T) {
-	rules, err := os.ReadFile("together/spillgate.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(os.ReadFile("together/spillgate.yaml"))(t)
 	dir, server, app, page := t.TempDir(), redistest.Start(t), redistest.FreeAddr(t), redistest.FreeAddr(t)
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr)
@@ -90,10 +88,7 @@ func send(t *testing.T, r *http.Request) *http.Response {
 
 // A login in flight while the program stops gets its response, and is not settled as a failure.
 func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
-	rules, err := os.ReadFile("together/spillgate.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(os.ReadFile("together/spillgate.yaml"))(t)
 	dir, server, app, page := t.TempDir(), redistest.Start(t), redistest.FreeAddr(t), redistest.FreeAddr(t)
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	const asked, begin = `if _, password, _ := r.BasicAuth()`, `w.WriteHeader(http.StatusEarlyHints); time.Sleep(time.Second); `

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -29,10 +30,7 @@ type walk struct {
 
 // Each command of the page works as the page says, in order.
 func TestTunePage(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/tune.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/tune.md"))(t)
 	w := &walk{t: t, dir: t.TempDir(), addr: redistest.FreeAddr(t), page: redistest.FreeAddr(t)}
 	w.ports = strings.NewReplacer("127.0.0.1:8080", w.addr, "127.0.0.1:8081", w.page)
 	w.write("access.log", accessLog())

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -60,16 +61,12 @@ func start(t testing.TB, p Proxy) (addr string, ok bool) {
 	addr = free(t, p.listen())
 	file := filepath.Join(prefix, "config")
 	name, args, config := p.command(prefix, file, addr)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	var problems strings.Builder
 	cmd := exec.Command(binary(t, name), args...)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+prefix, "XDG_DATA_HOME="+prefix)
 	cmd.Stdout, cmd.Stderr = &problems, &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Child runs this test's program again, with a variable of the environment that tells it what to do. It returns the first line that
@@ -16,10 +18,7 @@ func Child(t testing.TB, variable string) (line string, p *os.Process) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), variable)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Timeout bounds every wait of a test.
@@ -78,20 +79,14 @@ func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(resp.Body))(t)
 	return Reply{resp, string(body)}
 }
 
 // Request returns a request with header fields, each "Name: value". A name may occur several times.
 func Request(t testing.TB, method, url string, body io.Reader, fields ...string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequest(method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, url, body))(t)
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, ": ")
 		r.Header.Add(name, value)
