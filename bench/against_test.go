@@ -8,24 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // In this test both programs are the same, so it checks the turns, not the numbers.
 func TestTwiceMeasuresBothPrograms(t *testing.T) {
-	program, err := thisProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(thisProgram())(t)
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	for _, name := range []string{"Redis, 64 callers", "Redis, processor time of the server"} {
 		r, ok := find(name)
 		if !ok {
 			t.Fatalf("no row is called %q", name)
 		}
-		o, err := e.run(twice(r, program, program))
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(e.run(twice(r, program, program)))(t)
 		if len(o.results) != 2 || o.results[0].name != spillgate || o.results[1].name != before(spillgate) || len(o.checks) != 1 {
 			t.Errorf("%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)
 		}
@@ -56,15 +52,11 @@ func TestModulesThatAreMissingAreDropped(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 	}
 	write("there/go.mod", "module x/there\n")
 	write("bench/go.mod", "module x/bench\n\ngo 1.26.0\n\nrequire (\n\tx/there v0.0.0\n\tx/gone v0.0.0\n)\n\nreplace (\n\tx/there => ../there\n\tx/gone => ../gone\n)\n")
-	if err := dropMissing(t.Context(), filepath.Join(root, "bench")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dropMissing(t.Context(), filepath.Join(root, "bench")))
 	text, err := os.ReadFile(filepath.Join(root, "bench", "go.mod"))
 	if err != nil || strings.Count(string(text), "x/there") != 2 || strings.Contains(string(text), "x/gone") {
 		t.Errorf("got %v\n%s", err, text)
@@ -76,13 +68,8 @@ func TestSourcesAreOfACommitButForTheBench(t *testing.T) {
 		t.Skip("not in a repository")
 	}
 	dir := t.TempDir()
-	if err := sources(t.Context(), "HEAD", dir); err != nil {
-		t.Fatal(err)
-	}
-	now, err := os.ReadFile("against.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sources(t.Context(), "HEAD", dir))
+	now := must.Get(os.ReadFile("against.go"))(t)
 	for _, name := range []string{"go.mod", "core/limit.go"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Every row works, and every number in it is one.
 func TestQuick(t *testing.T) {
 	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-quick"}, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bench(t.Context(), []string{"-quick"}, &out, io.Discard))
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
@@ -33,9 +33,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied$"}, &out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bench(t.Context(), []string{"-quick", "-rows", "net/http, denied$"}, &out, io.Discard))
 	if strings.Count(out.String(), "### ") != 1 {
 		t.Errorf("want one row, got\n%s", out.String())
 	}
@@ -47,10 +45,7 @@ func TestFlags(t *testing.T) {
 // Users read rows, developers read bounds; both see where the numbers are from.
 func TestReports(t *testing.T) {
 	e := newEnv(t.Context(), 1, true, io.Discard)
-	o, err := e.run(httpRows()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(e.run(httpRows()[0]))(t)
 	chapters := []chapter{{section: section{title: "A title", about: "What it is about."}, outcomes: []*outcome{o}}}
 	common := []string{"net/http, admitted", "cores", "load average", "sethvargo/go-limiter v0"}
 	const required = "at most 1.20× the fastest peer"

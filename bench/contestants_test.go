@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/bench/peers"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -99,10 +100,7 @@ func TestSixCallsLimit(t *testing.T) {
 
 func testClient(t *testing.T) *redis.Client {
 	t.Helper()
-	s, err := startServer(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(startServer(context.WithoutCancel(t.Context())))(t)
 	t.Cleanup(s.stop)
 	c := s.client()
 	t.Cleanup(func() { _ = c.Close() })

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // fakeValgrind runs the program behind its flags, and writes that it took a million instructions more than the one before.
@@ -24,16 +26,9 @@ func counting(t *testing.T) *env {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	t.Cleanup(e.close)
 	e.valgrind, e.symbols = filepath.Join(t.TempDir(), "valgrind"), t.TempDir()
-	program, err := thisProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(program.path, filepath.Join(e.symbols, "bench")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(e.valgrind, []byte(fakeValgrind), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(thisProgram())(t)
+	must.Do(t, os.Symlink(program.path, filepath.Join(e.symbols, "bench")))
+	must.Do(t, os.WriteFile(e.valgrind, []byte(fakeValgrind), 0o700))
 	return e
 }
 
@@ -44,10 +39,7 @@ func TestInstructionsOfADecision(t *testing.T) {
 		t.Fatal("there is no such row")
 	}
 	samples := [][]sample{{{1, 2, 3}, {4, 5, 6}}}
-	counted, err := e.count(r, []entry{{name: spillgate}}, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counted := must.Get(e.count(r, []entry{{name: spillgate}}, samples))(t)
 	if n := 1e6 / float64(countedDecisions); !slices.Equal(samples[0][0], sample{1, 2, 3, n}) || !slices.Equal(samples[0][1], sample{4, 5, 6, n}) {
 		t.Errorf("got %v, want %v at the end of each sample", samples, n)
 	}
@@ -67,10 +59,7 @@ func TestInstructionsOfTheServer(t *testing.T) {
 		t.Fatal("there is no such row")
 	}
 	samples := [][]sample{{{1}}}
-	counted, err := e.count(r, []entry{{name: redisRate}}, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counted := must.Get(e.count(r, []entry{{name: redisRate}}, samples))(t)
 	if want := (sample{1, 1e6 / countedDecisions}); !slices.Equal(samples[0][0], want) {
 		t.Errorf("got %v, want %v", samples[0][0], want)
 	}

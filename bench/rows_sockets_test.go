@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/bench/peers"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -78,10 +79,7 @@ func TestServersInMemoryLimitUsers(t *testing.T) {
 
 // A contestant that served without Redis would look fast.
 func TestRedisMiddlewaresFailWithoutRedis(t *testing.T) {
-	s, err := startServer(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(startServer(context.WithoutCancel(t.Context())))(t)
 	defer s.stop()
 	client := s.client()
 	defer client.Close()
@@ -120,16 +118,10 @@ func TestLoadUsesItsConnections(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	clients, err := load(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := must.Get(load(t.Context(), nil))(t)
 	line, _ := json.Marshal(attack{URL: s.URL, Connections: 3, Length: 100 * time.Millisecond})
 	for range 2 {
-		answer, err := clients.answer(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(clients.answer(line))(t)
 		if n := answer.(sample); n[0] < 1 || n[1] <= 0 || n[2] <= 0 || n[3] < n[2] {
 			t.Errorf("got %v: requests, per second, p50, p99", n)
 		}
@@ -144,10 +136,7 @@ func TestLoadUsesItsConnections(t *testing.T) {
 }
 
 func TestTasksReportErrors(t *testing.T) {
-	program, err := thisProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(thisProgram())(t)
 	ctx := context.WithoutCancel(t.Context())
 	if _, err := start(ctx, program, "serve", serving{Peer: "nobody"}, nil); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("a server of no library: %v", err)
@@ -157,15 +146,9 @@ func TestTasksReportErrors(t *testing.T) {
 	if _, err := start(ctx, elsewhere, "load", nil, nil); err == nil {
 		t.Error("a program in a directory that does not exist: no error")
 	}
-	clients, err := start(ctx, program, "load", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := must.Get(start(ctx, program, "load", nil, nil))(t)
 	defer clients.stop()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_ = l.Close()
 	if err := clients.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil); err == nil {
 		t.Error("requests to a server that is not there: no error")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // slow admits every request after a microsecond.
@@ -70,10 +71,7 @@ func TestEntriesApartAreOpenedInTheirProcesses(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		e := newEnv(t.Context(), 1, true, io.Discard)
 		e.single, opened = single, 0
-		o, err := e.run(&r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(e.run(&r))(t)
 		if want := map[bool]int{true: len(takers())}[single]; opened != want || len(o.results) != len(takers()) || o.get(throttled)[0] <= 0 {
 			t.Errorf("in a single process %v: opened %d entries in this one, want %d: %+v", single, opened, want, o.results)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -123,9 +124,7 @@ func TestTakeOnAKnownKeyAllocatesNothing(t *testing.T) {
 	for _, cost := range []int{1, 1000} { // admitted at first, and denied
 		claims[0].Cost = cost
 		n := testing.AllocsPerRun(50, func() {
-			if _, err := m.Take(context.Background(), claims, results[:0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(m.Take(context.Background(), claims, results[:0]))(t)
 		})
 		if n != 0 {
 			t.Errorf("cost %d: %v allocations", cost, n)

@@ -3,6 +3,8 @@ package keyfunc
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func BenchmarkRemoteIP(b *testing.B) {
@@ -11,9 +13,7 @@ func BenchmarkRemoteIP(b *testing.B) {
 			r := request(remote)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := RemoteIP(r); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(RemoteIP(r))(b)
 			}
 		})
 	}
@@ -28,17 +28,12 @@ func BenchmarkClientIP(b *testing.B) {
 		{"forwarded", "Forwarded", `for=1.1.1.1, for="[2001:db8::7]:4711";proto=https, for=10.0.0.2`},
 		{"single", "CF-Connecting-IP", "198.51.100.7"},
 	} {
-		key, err := NewClientIP(ClientIP{Trusted: proxies, Header: row.header})
-		if err != nil {
-			b.Fatal(err)
-		}
+		key := must.Get(NewClientIP(ClientIP{Trusted: proxies, Header: row.header}))(b)
 		b.Run(row.name, func(b *testing.B) {
 			r := request("10.0.0.1:80", row.header, row.value)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := key(r); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(key(r))(b)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -290,8 +291,6 @@ func thousandRules() []byte {
 func BenchmarkParse(b *testing.B) {
 	src := thousandRules()
 	for b.Loop() {
-		if _, err := rulefile.Parse(src, program); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(rulefile.Parse(src, program))(b)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/spillgate/spillgate/internal/calendar"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -19,14 +20,8 @@ import (
 // returns one of them.
 func zoneNames(t *testing.T) (names []string) {
 	t.Helper()
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(exec.Command("go", "env", "GOROOT").Output())(t)
+	z := must.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
 	defer z.Close()
 	seen := make(map[uint32]bool)
 	for _, f := range z.File {
@@ -201,10 +196,7 @@ func TestWindow(t *testing.T) {
 		{calendar.Day, "America/St_Johns", 0, "2010-11-07T02:45:00Z", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30", "back at 00:01 to the day before, which is over"},
 	}
 	for _, tt := range tests {
-		c, err := calendar.New(tt.unit, tt.zone, tt.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(calendar.New(tt.unit, tt.zone, tt.from))(t)
 		at, _ := time.Parse(time.RFC3339, tt.at)
 		start, end := c.Window(at)
 		if got := start.Format(time.RFC3339); got != tt.start {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -256,10 +257,7 @@ func (f *fake) decide(t *testing.T, claims ...core.Claim) []core.Result {
 // take decides claims as if TakeLocal had not.
 func (f *fake) take(t *testing.T, claims ...core.Claim) []core.Result {
 	t.Helper()
-	r, err := f.Take(t.Context(), claims, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(f.Take(t.Context(), claims, nil))(t)
 	return r
 }
 

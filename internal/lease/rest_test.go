@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
@@ -20,9 +21,7 @@ func TestARefillHasTheLongestDeadline(t *testing.T) {
 		if row.hours > 0 {
 			ctx, cancel = context.WithTimeout(ctx, row.hours*time.Hour)
 		}
-		if _, err := s.Take(ctx, []core.Claim{c}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Take(ctx, []core.Claim{c}, nil))(t)
 		cancel()
 		if got := time.Duration(s.table().timeout.Load()); got.Round(time.Hour) != row.want*time.Hour {
 			t.Errorf("with %d hours: a timeout of %v, want %d hours", row.hours, got, row.want)
@@ -88,9 +87,7 @@ func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
 		first := c
 		change(&first)
 		for _, one := range []core.Claim{first, first, c} {
-			if _, err := s.Take(t.Context(), []core.Claim{one}, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Take(t.Context(), []core.Claim{one}, nil))(t)
 		}
 		if n := s.LeaseStats().Keys; n != 0 {
 			t.Errorf("%s: %d keys are leased after the first request", why, n)
@@ -354,9 +351,7 @@ func TestALoanDuringAResetIsNotUsedAfterIt(t *testing.T) {
 		s.withEntry(t, func(*entry) {})
 		return nil
 	})
-	if err := s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}))
 	if s.LeaseStats().Decisions == 0 {
 		t.Error("nothing was leased during the reset")
 	}

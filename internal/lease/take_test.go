@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestClaimsThatShareAPair(t *testing.T) {
@@ -223,9 +224,7 @@ func TestAKeyOverItsLimitRests(t *testing.T) {
 		}
 		s.table().pass(10 * time.Second)
 	}
-	if err := s.Reset(t.Context(), []core.Pair{{Key: "k"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reset(t.Context(), []core.Pair{{Key: "k"}}))
 	for range 3 {
 		s.take(t, c)
 		s.quiet()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
@@ -304,9 +305,7 @@ func TestBookingsKeepTheLimit(t *testing.T) {
 		for _, r := range append(went, waiting...) {
 			all = append(all, gone{turnOf(r.result), int64(r.claim.Cost)})
 		}
-		if err := checkSpans(l, all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, checkSpans(l, all))
 	})
 }
 

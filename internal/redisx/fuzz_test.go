@@ -147,10 +147,7 @@ func FuzzStored(f *testing.F) {
 		f.Add(value, "1:0", int64(micros-5))
 		f.Add(value, "garbage", int64(micros))
 	}
-	server, err := miniredis.Run()
-	if err != nil {
-		f.Fatal(err)
-	}
+	server := must.Get(miniredis.Run())(f)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	f.Cleanup(func() {
 		client.Close()

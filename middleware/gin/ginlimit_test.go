@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
@@ -341,9 +342,7 @@ func TestSkipsOfEngines(t *testing.T) {
 func TestClientIP(t *testing.T) {
 	trust := func(networks ...string) func(*gin.Engine) {
 		return func(e *gin.Engine) {
-			if err := e.SetTrustedProxies(networks); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.SetTrustedProxies(networks))
 		}
 	}
 	cloudflare := func(networks ...string) func(*gin.Engine) {

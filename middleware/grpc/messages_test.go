@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 )
@@ -199,10 +200,7 @@ func TestMessagesWait(t *testing.T) {
 	got = 0
 	conn = (&service{stream: receive(&got)}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(slow))})
 	ctx, cancel := context.WithCancel(t.Context())
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, stream))(t)
 	stuck := make(chan int)
 	go func() {
 		n, m := 0, wrapperspb.String(string(make([]byte, 16<<10)))

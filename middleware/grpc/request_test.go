@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 )
@@ -163,10 +164,7 @@ func TestPaths(t *testing.T) {
 		routed := core.Must(core.New([]core.Rule{rule}))
 		address := echo().listen(t, grpc.ChainStreamInterceptor(grpclimit.Stream(l), grpclimit.Stream(routed)), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))
 		conn := dial(t, address)
-		s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method))(t)
 		_ = s.CloseSend()
 		if err := s.RecvMsg(new(emptypb.Empty)); !strings.HasPrefix(method, "/") && status.Code(err) == codes.Unimplemented {
 			continue // a newer version lacks it
@@ -217,13 +215,8 @@ func TestMessageOf(t *testing.T) {
 		}
 	})
 	conn := echo().serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(l)}, []grpc.StreamServerInterceptor{grpclimit.Stream(l, grpclimit.WithMessages(l))})
-	if err := conn.Invoke(t.Context(), unary, wrapperspb.String("ann"), new(emptypb.Empty)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Invoke(t.Context(), unary, wrapperspb.String("ann"), new(emptypb.Empty)))
+	s := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream))(t)
 	_ = s.SendMsg(wrapperspb.String("bob"))
 	_ = s.CloseSend()
 	_ = s.RecvMsg(new(emptypb.Empty))

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
@@ -66,10 +67,7 @@ func newServer(limit ...mcp.Middleware) *mcp.Server {
 // connect returns a session of a new client.
 func connect(t testing.TB, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), transport, nil))(t)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -78,10 +76,7 @@ func connect(t testing.TB, transport mcp.Transport) *mcp.ClientSession {
 func inMemory(t testing.TB, s *mcp.Server) *mcp.ClientSession {
 	t.Helper()
 	here, there := mcp.NewInMemoryTransports()
-	server, err := s.Connect(t.Context(), there, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(s.Connect(t.Context(), there, nil))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	return connect(t, here)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -120,9 +121,7 @@ func TestArguments(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}))
 	client := overHTTP(t, newServer(mcplimit.New(l)), false)("")
 	arguments := map[string]string{"text": strings.Repeat("x", mib-len(`{"text":""}`))}
-	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: arguments}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: arguments}))(t)
 	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Repeat("/", mib), Arguments: map[string]string{}}); codeOf(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("a tool with a long name: %v, want an error that it is unknown", err)
 	}
@@ -167,10 +166,7 @@ func TestRequestsThatRulesSee(t *testing.T) {
 		r, _ := http.NewRequest(http.MethodPost, route, nil)
 		r.Pattern = route
 		r.Header.Set("X-Tenant", "acme")
-		key, err := keyfunc.Join(keyfunc.User(func(*http.Request) (string, bool) { return "ann", true }), keyfunc.Pattern, keyfunc.Header("X-Tenant"))(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(keyfunc.Join(keyfunc.User(func(*http.Request) (string, bool) { return "ann", true }), keyfunc.Pattern, keyfunc.Header("X-Tenant"))(r))(t)
 		if d, err := l.Take(ctx, core.Claim{Key: key, Peek: true}); err != nil || d.Results[0].Remaining != 99 {
 			t.Errorf("%s has %+v left, %v", key, d.Results, err)
 		}
@@ -337,9 +333,7 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 		client := serve(t, stdlib.New(l)(h))("")
 		before := remaining(t, l, "all")
 		for range 3 {
-			if _, err := call(t.Context(), client, "search"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(call(t.Context(), client, "search"))(t)
 		}
 		_, err := call(t.Context(), client, "search")
 		if d := denialOf(t, err); !slices.Equal(d.Rules, []string{"tools"}) {
@@ -355,9 +349,6 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 // remaining returns how many requests remain of a rule with the key "const:all".
 func remaining(t testing.TB, l *core.Limiter, rule string) int {
 	t.Helper()
-	d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "const:all", Peek: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "const:all", Peek: true}))(t)
 	return d.Results[0].Remaining
 }

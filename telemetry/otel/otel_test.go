@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 	oteltelemetry "github.com/spillgate/spillgate/telemetry/otel"
 )
@@ -59,9 +60,7 @@ func ask(ctx context.Context, l *core.Limiter, user string) {
 func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.Collect(t.Context(), &data))
 	numbers := make(map[string]int64)
 	histograms := make(map[string]metricdata.HistogramDataPoint[float64])
 	add := func(name string, points []metricdata.DataPoint[int64]) {
@@ -89,20 +88,14 @@ func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]m
 func TestRegisteredInstruments(t *testing.T) {
 	reader := metric.NewManualReader()
 	tel := telemetry.New(telemetry.Options{})
-	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
 	l := limited(tel)
 	for _, u := range []string{"ann", "ann", "ann", ""} {
 		ask(t.Context(), l, u)
 	}
 	tel.FileLoaded("spillgate.yaml", "abc", nil)
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}))(t)
 	tel.Observe(t.Context(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
 	got, histograms := collect(t, reader)
 	want := map[string]int64{
@@ -142,18 +135,14 @@ func TestRegisteredInstruments(t *testing.T) {
 // TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.
 func TestQuotas(t *testing.T) {
 	tel, reader := telemetry.New(telemetry.Options{}), metric.NewManualReader()
-	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
 	override := func(key string) []core.Limit { return []core.Limit{core.PerMonth(len(key))} }
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(2)}, Override: override}}, core.WithObserver(tel.Observe)))
 	tel.Attach(l)
 	for range 3 {
 		ask(t.Context(), l, "ann")
 	}
-	if err := l.Grant(t.Context(), "plan", "user:ann", 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "user:ann", 5))
 	numbers, _ := collect(t, reader)
 	for name, want := range map[string]int64{"spillgate.rule.overridden spillgate.rule=plan": 3, "spillgate.rule.grants spillgate.rule=plan": 1} {
 		if numbers[name] != want {
@@ -166,16 +155,12 @@ func TestQuotas(t *testing.T) {
 func TestWaits(t *testing.T) {
 	reader := metric.NewManualReader()
 	tel := telemetry.New(telemetry.Options{})
-	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
 	rule := core.Rule{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(1)}, MaxWait: time.Minute}
 	dry := core.Rule{Name: "dry", Limits: []core.Limit{core.PerMinute(6).WithBurst(1)}, MaxWait: time.Minute, DryRun: true}
 	l := core.Must(core.New([]core.Rule{rule, dry}, core.WithObserver(tel.Observe)))
 	for range 3 {
-		if _, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: "k"}, core.Claim{Rule: "dry", Key: "k"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Take(t.Context(), core.Claim{Rule: "api", Key: "k"}, core.Claim{Rule: "dry", Key: "k"}))(t)
 	}
 	_, histograms := collect(t, reader)
 	h := histograms["spillgate.wait.duration"]
@@ -207,9 +192,7 @@ func TestSpanAttributes(t *testing.T) {
 func spanOf(t *testing.T, users []string, opts ...oteltelemetry.Option) string {
 	t.Helper()
 	tel := telemetry.New(telemetry.Options{})
-	if err := oteltelemetry.Register(tel, metric.NewMeterProvider().Meter("test"), opts...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider().Meter("test"), opts...))
 	l := limited(tel)
 	recorder := tracetest.NewSpanRecorder()
 	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(recorder)).Tracer("test")

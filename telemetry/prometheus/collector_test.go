@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 )
@@ -123,10 +124,7 @@ func TestStoreDuration(t *testing.T) {
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(promtelemetry.NewCollector(tel))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() != "spillgate_store_duration_seconds" {
 			continue
@@ -158,10 +156,7 @@ func TestWaits(t *testing.T) {
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(promtelemetry.NewCollector(tel))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	found := 0
 	for _, f := range families {
 		switch f.GetName() {
@@ -200,12 +195,8 @@ func TestStoreGauges(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(user)}, core.WithStore(new(leasing)), core.WithObserver(tel.Observe)))
 	tel.Attach(l)
-	if _, err := l.Take(t.Context(), core.Claim{Key: "user:ann", Hold: true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Take(t.Context(), core.Claim{Key: "user:ann", Hold: true}))(t)
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}))(t)
 	want := `
 		# HELP spillgate_held Claims that are held now.
 		# TYPE spillgate_held gauge
@@ -257,9 +248,7 @@ func TestQuotas(t *testing.T) {
 	for range 3 {
 		_, _ = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"})
 	}
-	if err := l.Grant(t.Context(), "plan", "user:ann", 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Grant(t.Context(), "plan", "user:ann", 5))
 	want := `
 		# HELP spillgate_rule_grants_total Grants that the limiters of this process made.
 		# TYPE spillgate_rule_grants_total counter

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // denied returns a decision that is denied by limits of these rules, for some seconds or forever.
@@ -253,9 +254,7 @@ func TestPagesShareNothing(t *testing.T) {
 		var p Page
 		h := make(http.Header)
 		p.Deny(h, &d)
-		if _, err := json.Marshal(&p); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(json.Marshal(&p))(t)
 		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
 			t.Fatalf("got %v", h)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
@@ -45,10 +46,7 @@ func TestFind(t *testing.T) {
 		{"/a%2Fb", "/a/b", "/a/b"},
 		{"/a%2F..%2Flogin", "/login *", "error"},
 	} {
-		u, err := url.Parse("http://localhost" + row.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse("http://localhost" + row.path))(t)
 		routes := strings.Fields(row.routes)
 		got, err := route.Find(u, func(u *url.URL) string {
 			p := u.Path

@@ -477,9 +477,7 @@ func BenchmarkParse(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.Parse(lines[len(lines)-1], &e); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, p.Parse(lines[len(lines)-1], &e))
 			}
 		})
 	}
