@@ -88,7 +88,7 @@ func (c *call) open(s *Store) {
 			a := &own[j]
 			a.Limit, a.Logs = &o.Limits[j], &o.shard.logs
 			a.Now, a.Offset = c.now, c.offset
-			a.asked, a.added = o.costOf(a), false
+			a.asked, a.added, a.Wait = o.costOf(a), false, 0
 		}
 		c.find(o)
 	}

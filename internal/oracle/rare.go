@@ -83,6 +83,9 @@ var rare = map[string][]Step{
 		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1),
 		after(-time.Second, refund(1)), mayWait("5/s;burst=1", 1), refund(5), mayWait("5/s;burst=1", 1),
 	},
+	"a settlement has no turn, though a request before it waited": {
+		take("5/s", 1), bans(time.Millisecond), mayWait("5/s", 1), bans(time.Minute), settle(0, 11), peek("5/s", 1),
+	},
 	"the clock goes back, and a bucket is at most full": {
 		take("3/1ms;burst=4", 2), after(-666*time.Microsecond, take("3/1ms;burst=4", 2)), after(-time.Millisecond, take("3/1ms;burst=4", 1)),
 	},
