@@ -22,7 +22,7 @@ const (
 	maxLoad  = 256                   // of a run: the server needs about a millisecond for it
 	fewRuns  = 2                     // runs of a queue in flight: one at the server, one on its way
 	enough   = 32                    // load of a run that need not wait until the one in flight has ended, to become larger
-	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next
+	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next, unless the server is far away
 	lonely   = 8                     // after so many runs of one job, the leader does not wait for company
 	together = 10 * time.Millisecond // jobs may share a run if their deadlines are later than the leader's by no more
 	alive    = time.Second           // a server that has not answered for longer has failed, however busy this process is
@@ -37,7 +37,8 @@ type queues struct {
 
 	mu      sync.Mutex
 	byRoute map[string]*queue
-	starved time.Time // the last time when a timer or a leader was late, because this process lacks CPU
+	starved time.Time     // the last time when a timer or a leader was late, because this process lacks CPU
+	took    time.Duration // by the last run that was answered
 }
 
 // A queue holds the jobs that may share a run of the script.
@@ -52,7 +53,7 @@ type queue struct {
 	answered time.Time     // the last time when a run was answered
 	stall    *breaker.Trip // what runs that are late at the same time share: a stall is one failure, however many were in flight
 	stalled  time.Time     // when stall began
-	timer    *time.Timer   // dispatches the jobs that wait when the last run has become slow; nil at first
+	timer    *time.Timer   // dispatches the jobs that wait, an interval after the last run; nil at first
 	armed    bool          // timer is running
 }
 
@@ -152,8 +153,12 @@ func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads bool) {
 	return leads
 }
 
+// interval returns how long after a run the next one may begin, however few jobs wait. Runs to a server that is far away are spread
+// over the time that one takes, because a job that found as many in flight as may be would wait until one of them ends.
+func (s *queues) interval() time.Duration { return max(slow, s.took/time.Duration(s.server.maxRuns)) }
+
 // allows reports whether q may begin another run. If one is in flight, the next waits until as many jobs wait as that
-// one has, and enough, or until the last one is slow: then the server is far away, and a run follows at each such interval.
+// one has, and enough, or for the interval.
 func (s *queues) allows(q *queue, now time.Time) bool {
 	n := len(q.inFlight)
 	switch {
@@ -162,7 +167,7 @@ func (s *queues) allows(q *queue, now time.Time) bool {
 	case n >= s.server.maxRuns:
 		return false
 	}
-	return now.Sub(q.inFlight[n-1].sent) >= slow || n < fewRuns && q.load >= max(q.inFlight[0].load, enough)
+	return now.Sub(q.inFlight[n-1].sent) >= s.interval() || n < fewRuns && q.load >= max(q.inFlight[0].load, enough)
 }
 
 // elect returns the job with the latest deadline among those that have waited longest and fit into a run.
@@ -190,7 +195,7 @@ func isLater(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After
 // arm starts the timer of q.
 func (q *queue) arm(s *queues, now time.Time) {
 	q.armed = true
-	left := slow - now.Sub(q.inFlight[len(q.inFlight)-1].sent)
+	left := s.interval() - now.Sub(q.inFlight[len(q.inFlight)-1].sent)
 	if q.timer != nil {
 		q.timer.Reset(left)
 		return
@@ -285,7 +290,7 @@ func (s *queues) finish(r *run) {
 	q := r.jobs[0].queue
 	q.inFlight = slices.DeleteFunc(q.inFlight, func(other *run) bool { return other == r })
 	if r.jobs[0].failure == nil {
-		q.answered = now
+		q.answered, s.took = now, now.Sub(r.sent)
 	}
 	s.dispatch(q, nil, now)
 	for _, j := range r.jobs {

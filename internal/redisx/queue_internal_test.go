@@ -53,6 +53,28 @@ func testQueueAllows(t *testing.T) {
 	}
 }
 
+// A server that is 40 ms away decides within 50 ms whenever a request arrives, though half the pool of connections is few.
+func TestFarServerDecidesSteadyRequestsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newSlowClient(t)
+		c.delay = 40 * time.Millisecond
+		take := func(n int, timeout time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			if _, err := s.Take(ctx, []core.Claim{{Key: strconv.Itoa(n), Limits: core.MustParseLimits("100/h")}}, nil); err != nil {
+				t.Errorf("request %d: %v", n, err)
+			}
+		}
+		take(0, time.Second) // from then on, the store knows how far the server is
+		var callers sync.WaitGroup
+		for n := range 500 {
+			callers.Go(func() { take(1+n, 50*time.Millisecond) })
+			time.Sleep(time.Millisecond)
+		}
+		callers.Wait()
+	})
+}
+
 // busy returns a store and a queue with runs in flight that never finish.
 func busy(t *testing.T) (*Store, *queue) {
 	s := frozenStore(t)
@@ -322,7 +344,7 @@ func TestNoLeadIsLost(t *testing.T) {
 }
 
 func floodAndGiveUp(t *testing.T, inline, alone bool) {
-	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), delay: 20 * time.Millisecond}
 	defer c.Close()
 	s := New(c, Options{Prefix: "p"})
 	s.decider.server.inline = inline
@@ -474,10 +496,11 @@ func TestPeekingJobDecidesForAllItsClaims(t *testing.T) {
 	})
 }
 
-// A slowClient is a server that takes 20 ms for a batch, denies all takes and makes all settlements. While it hangs it
+// A slowClient is a server that takes delay for a batch, denies all takes and makes all settlements. While it hangs it
 // answers nothing.
 type slowClient struct {
 	*redis.Client
+	delay          time.Duration
 	hangs          atomic.Bool
 	takes, settles atomic.Int64
 }
@@ -487,7 +510,7 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 	if !ok || run.name.text == "" { // it is no run
 		return io.EOF
 	}
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(c.delay)
 	if c.hangs.Load() {
 		time.Sleep(time.Minute)
 		cmd.SetErr(io.EOF)
@@ -518,7 +541,7 @@ func slowStore(t *testing.T) (*slowClient, *Store, *core.Limiter) {
 }
 
 func newSlowClient(t *testing.T) (*slowClient, *Store) {
-	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), delay: 20 * time.Millisecond}
 	t.Cleanup(func() { c.Close() })
 	return c, New(c, Options{Prefix: "p"})
 }
