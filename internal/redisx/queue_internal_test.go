@@ -288,6 +288,23 @@ func testLeadIsPassedOn(t *testing.T) {
 	}
 }
 
+// A caller that gives up while nothing is in flight passes the lead on itself: no run ends that would.
+func TestLeadIsPassedOnWhileNothingIsInFlight(t *testing.T) {
+	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+	first, next := &job{load: 1}, &job{load: 1}
+	s.add(t.Context(), first, time.Now(), false)
+	s.add(t.Context(), next, time.Now(), false)
+	s.withdraw(first)
+	select {
+	case leads := <-next.wake:
+		if !leads {
+			t.Error("the job that waits is done")
+		}
+	default:
+		t.Error("the job that waits does not lead a run")
+	}
+}
+
 // The caller that ends a run hands the lead to one that waits, at once.
 func TestEndOfARunBeginsTheNext(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
@@ -505,12 +522,16 @@ type slowClient struct {
 	takes, settles atomic.Int64
 }
 
-func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
+func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	run, ok := cmd.(*once)
 	if !ok || run.name.text == "" { // it is no run
 		return io.EOF
 	}
 	time.Sleep(c.delay)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		cmd.SetErr(ctx.Err())
+		return ctx.Err()
+	}
 	if c.hangs.Load() {
 		time.Sleep(time.Minute)
 		cmd.SetErr(io.EOF)
