@@ -36,7 +36,7 @@ func shapes() []shape {
 		{"calendar window", []core.Rule{user(core.PerDay(n).In("Europe/Berlin"))}, 0.95, false},
 		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.3, false},
 		{"sliding window of 60", []core.Rule{user(minutes)}, 2, false},
-		{"sliding log", []core.Rule{user(core.PerMinute(100).Using(core.SlidingLog))}, 2, false},
+		{"sliding log", []core.Rule{user(core.PerSecond(100).Using(core.SlidingLog))}, 2, false},
 		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 1.4, true},
 		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.3, false},
 	}
