@@ -20,7 +20,7 @@ type call struct {
 	*room
 }
 
-// A room belongs to a shard. A call uses that of the first shard that it locks, so that it allocates nothing: its ops are on
+// A room belongs to a shard. A call uses the room of the first shard that it locks, so that it allocates nothing: its ops are on
 // the stack of the caller of Do, as long as nothing else that a call has refers to them.
 type room struct {
 	store *Store
