@@ -47,7 +47,7 @@ func TestFailureModes(t *testing.T) {
 			seen.seen = nil
 			d, err := l.Check(get("/"))
 			if tt.closed {
-				wantError(t, err, core.ErrUnavailable, "connection refused")
+				wantError(t, err, core.ErrUnavailable, "connection lost")
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestFailureModes(t *testing.T) {
 			if len(seen.seen) != 1 || seen.seen[0].Allowed != tt.allowed {
 				t.Fatalf("observers saw %+v, want the decision once", seen.seen)
 			}
-			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection refused")
+			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection lost")
 			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
 			}
@@ -315,7 +315,7 @@ func TestRefundGoesWhereTheChargeWas(t *testing.T) {
 		t.Error(err)
 	}
 	check(4) // in the fallback
-	wantError(t, l.Refund(t.Context(), inStore), core.ErrUnavailable, "connection refused")
+	wantError(t, l.Refund(t.Context(), inStore), core.ErrUnavailable, "connection lost")
 	s.fault = nil
 	if err := l.Refund(t.Context(), inStore); err != nil {
 		t.Error(err)
@@ -350,7 +350,7 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	}
 	check(nil, 4)
 	check(unreachable, 4)
-	wantError(t, l.Reset(t.Context(), "r", "k"), core.ErrUnavailable, "connection refused")
+	wantError(t, l.Reset(t.Context(), "r", "k"), core.ErrUnavailable, "connection lost")
 	check(unreachable, 4) // the fallback was still reset
 	check(nil, 3)
 	if err := l.Reset(t.Context(), "r", "k"); err != nil {

@@ -237,7 +237,7 @@ func TestRenewWhileTheStoreIsDown(t *testing.T) {
 		begun := time.Now()
 		time.Sleep(time.Second)
 		s.err = errUnreachable
-		wantError(t, l.Renew(t.Context(), d), core.ErrUnavailable, "connection refused")
+		wantError(t, l.Renew(t.Context(), d), core.ErrUnavailable, "connection lost")
 		s.err = nil
 		if err := l.Settle(t.Context(), d, "", 0); err != nil || !s.settled[1].At.Equal(begun) {
 			t.Errorf("%v; settled at %v, want the instant of the hold, %v", err, s.settled[1].At, begun)

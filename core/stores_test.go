@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-var errUnreachable = errors.New("connection refused")
+var errUnreachable = errors.New("connection lost")
 
 // A faulty store is one in memory that a limiter takes for a remote one. Each call passes fault first.
 type faulty struct {

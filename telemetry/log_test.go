@@ -187,7 +187,7 @@ func (s slowly) Take(context.Context, []core.Claim, []core.Result) ([]core.Resul
 
 // A flood of requests must not raise the alert for a failing store. The log says why the store did not decide.
 func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
-	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("refused"): 1} {
+	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("connection lost"): 1} {
 		synctest.Test(t, func(t *testing.T) {
 			b := new(logRecorder)
 			tel := New(Options{Log: newLogger(b)})

@@ -83,7 +83,9 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 // A downStore fails.
 type downStore struct{ core.MemoryStore }
 
-func (*downStore) Settle(context.Context, []core.Settlement) error { return errors.New("refused") }
+func (*downStore) Settle(context.Context, []core.Settlement) error {
+	return errors.New("connection lost")
+}
 
 func TestGrantsAreShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,7 @@ type failing struct{ core.Store }
 
 func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
 	time.Sleep(time.Millisecond)
-	return nil, errors.New("connection refused")
+	return nil, errors.New("connection lost")
 }
 
 func TestPeeksAreNotCounted(t *testing.T) {

@@ -335,7 +335,7 @@ func TestServesWithoutRedis(t *testing.T) {
 func TestWarnDegraded(t *testing.T) {
 	var stderr strings.Builder
 	observe := warnDegraded(&stderr)
-	down := core.Observation{Decision: core.Decision{Degraded: fmt.Errorf("%w: connection refused", core.ErrUnavailable)}}
+	down := core.Observation{Decision: core.Decision{Degraded: fmt.Errorf("%w: connection lost", core.ErrUnavailable)}}
 	for _, step := range []struct {
 		why  string
 		o    core.Observation
@@ -343,7 +343,7 @@ func TestWarnDegraded(t *testing.T) {
 	}{
 		{"all is well", core.Observation{}, ""},
 		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
-		{"Redis is gone", down, "spillgate: Redis did not decide; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
+		{"Redis is gone", down, "spillgate: Redis did not decide; this process enforces the limits from its own memory: store unavailable: connection lost\n"},
 		{"the outage is not reported again", down, ""},
 		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
 		{"it is back", core.Observation{}, "spillgate: Redis decides again\n"},

@@ -49,7 +49,7 @@ func TestRetryable(t *testing.T) {
 type failing struct{}
 
 func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
-	return nil, errors.New("connection refused")
+	return nil, errors.New("connection lost")
 }
 func (failing) Settle(context.Context, []core.Settlement) error { return nil }
 func (failing) Reset(context.Context, []core.Pair) error        { return nil }

@@ -56,7 +56,7 @@ func testFar(t *testing.T, server *redistest.Server, trip time.Duration, heeds b
 			return decided > 0 && decided >= answered-asked/50 && took <= plainly*115/100
 		})
 		if after == "the start" {
-			proxy.Refuse()
+			proxy.Reject()
 			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 				decides()
 			}

@@ -59,7 +59,7 @@ func TestFlapping(t *testing.T) {
 			wait := g.callers(8, 5*time.Millisecond, "k", done)
 			redistest.Wait(t, "enough decisions with the server and without", func() bool {
 				time.Sleep(100 * time.Millisecond)
-				s.proxy.Refuse()
+				s.proxy.Reject()
 				time.Sleep(100 * time.Millisecond)
 				s.proxy.Accept(t)
 				degraded := g.degraded.Load()

@@ -42,7 +42,7 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 		{"reset after execution", redistest.ResetReplies, true},
 		{"replies lost", redistest.SwallowReplies, true},
 		{"late", redistest.Fault{Delay: timeout * 3 / 2}, true},
-		{"refused by the server", redistest.Fault{Answer: "READONLY You can't write against a read only replica."}, false},
+		{"rejected by the server", redistest.Fault{Answer: "READONLY You can't write against a read only replica."}, false},
 		{"loading", redistest.Fault{Answer: "LOADING Redis is loading the dataset in memory"}, false},
 		{"try again", redistest.Fault{Answer: "TRYAGAIN Multiple keys request during rehashing of slot"}, false},
 	}

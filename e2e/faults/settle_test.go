@@ -24,7 +24,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	if err != nil || !held.Allowed || held.Degraded != nil || held.Results[0].Remaining != 8 {
 		t.Fatalf("got %v and the error %v, want a hold in Redis that leaves 8", held, err)
 	}
-	s.proxy.Refuse()
+	s.proxy.Reject()
 	defer s.proxy.Accept(s)
 	if err := l.Settle(ctx, held, "local", 7); err == nil {
 		t.Error("Redis settled a request that it cannot know")
@@ -60,7 +60,7 @@ func TestCutDuringRequest(t *testing.T) {
 					}
 				})))
 			server := wire.Serve(t, f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
-				s.proxy.Refuse()
+				s.proxy.Reject()
 				core.SetCost(r.Context(), "local", 7)
 				_, _ = io.WriteString(w, "served")
 			})), false)

@@ -17,7 +17,7 @@ type Proxy struct {
 	runs   atomic.Int64
 
 	mu       sync.Mutex
-	listener net.Listener // nil while refusing
+	listener net.Listener // nil while connections are rejected
 	conns    map[*conn]struct{}
 	running  sync.WaitGroup
 }
@@ -28,7 +28,7 @@ func StartProxy(t testing.TB, addr string) *Proxy {
 	p := &Proxy{Addr: FreeAddr(t), target: addr, conns: make(map[*conn]struct{})}
 	p.Accept(t)
 	t.Cleanup(func() {
-		p.Refuse()
+		p.Reject()
 		p.running.Wait()
 	})
 	return p
@@ -47,7 +47,7 @@ func (p *Proxy) Conns() int {
 	return len(p.conns)
 }
 
-// Accept begins to accept connections. After Refuse, it uses the same address as before.
+// Accept begins to accept connections. After Reject, it uses the same address as before.
 func (p *Proxy) Accept(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("tcp", p.Addr)
@@ -67,8 +67,8 @@ func (p *Proxy) Accept(t testing.TB) {
 	})
 }
 
-// Refuse refuses connections and resets those that are open.
-func (p *Proxy) Refuse() {
+// Reject rejects connections and resets those that are open.
+func (p *Proxy) Reject() {
 	p.mu.Lock()
 	if p.listener != nil {
 		p.listener.Close()

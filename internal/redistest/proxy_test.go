@@ -123,7 +123,7 @@ func TestProxyEndsConnections(t *testing.T) {
 	}
 }
 
-func TestProxyRefuses(t *testing.T) {
+func TestProxyRejects(t *testing.T) {
 	ctx := context.Background()
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
 	c := dial(t, p.Addr, time.Minute)
@@ -134,9 +134,9 @@ func TestProxyRefuses(t *testing.T) {
 		if n := p.Conns(); n != 1 {
 			t.Errorf("%d connections are open, want 1", n)
 		}
-		p.Refuse()
+		p.Reject()
 		if err := c.Ping(ctx).Err(); err == nil {
-			t.Error("a proxy that refuses lets a command through")
+			t.Error("a proxy that rejects connections lets a command through")
 		}
 		redistest.Wait(t, "the connections to end", func() bool { return p.Conns() == 0 })
 		p.Accept(t)

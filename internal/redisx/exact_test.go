@@ -416,7 +416,7 @@ func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 		return err == nil
 	}
 	redistest.Wait(t, "the server to decide", decides)
-	proxy.Refuse()
+	proxy.Reject()
 	if decides() {
 		t.Error("a decision without a server")
 	}

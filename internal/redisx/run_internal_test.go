@@ -108,7 +108,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	for _, p := range jobs {
 		switch err := p.read(); {
 		case p == bad && err == nil:
-			t.Errorf("a request that the server refuses gets %+v", p.usages)
+			t.Errorf("a request that the server rejects gets %+v", p.usages)
 		case p != bad && (err != nil || p.usages[0].Remaining != 4):
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}

@@ -77,7 +77,7 @@ func TestSameBytes(t *testing.T) {
 type down struct{}
 
 func (down) RateLimitCtx(context.Context, string, int) (bool, throttled.RateLimitResult, error) {
-	return false, throttled.RateLimitResult{}, errors.New("connection refused")
+	return false, throttled.RateLimitResult{}, errors.New("connection lost")
 }
 
 func TestAnswers(t *testing.T) {
