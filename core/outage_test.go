@@ -391,6 +391,18 @@ func TestOverloadWithMixedModes(t *testing.T) {
 	})
 }
 
+// holdLogins holds 200 requests of one key of the rule login.
+func holdLogins(t *testing.T, l *core.Limiter) (held []core.Decision) {
+	for range 200 {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		held = append(held, d)
+	}
+	return held
+}
+
 // A flood does not delay settlements: otherwise, failed logins would be free during a flood.
 func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -398,14 +410,7 @@ func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 		login := perHour("login", 300)
 		login.OnFailure = core.FailClosed
 		l := withStore(s, []core.Rule{login})
-		var held []core.Decision
-		for range 200 {
-			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})
-			if err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-			held = append(held, d)
-		}
+		held := holdLogins(t, l)
 		s.fault = slowly
 		var callers sync.WaitGroup
 		for range bound {
@@ -448,14 +453,7 @@ func TestSettlementsPassAnOpenBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := perHour("login", 300)
 		l := withStore(s, []core.Rule{login, perHour("other", 5)})
-		var held []core.Decision
-		for range 200 {
-			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})
-			if err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-			held = append(held, d)
-		}
+		held := holdLogins(t, l)
 		late.Store(true)
 		for range 30 {
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "other", Key: "k"}))(t)

@@ -288,7 +288,7 @@ func TestGrantFailsWithTheStore(t *testing.T) {
 	s := new(faulty)
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5))}, core.WithStore(s)))
 	s.fault = unreachable
-	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "refused")
+	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "connection lost")
 	allow(t, l, "k", 6, 5) // of the fallback
 	s.fault = nil
 	if got := s.memory.Stats().Keys; got != 0 {
@@ -404,16 +404,21 @@ func TestLeaseMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			r := core.Rule{Name: "r", Key: constKey, Limits: core.MustParseLimits(tt.limits), Lease: tt.lease, CostAfter: tt.final}
-			err := newErr(r)
-			set := core.Must(core.New([]core.Rule{named("a")})).SetRules([]core.Rule{r})
-			if tt.want == "" && (err != nil || set != nil) {
-				t.Fatalf("got %v from New and %v from SetRules, want none", err, set)
-			}
-			if tt.want != "" {
-				wantError(t, err, core.ErrInvalid, tt.want)
-				wantError(t, set, core.ErrInvalid, tt.want)
-			}
+			wantMistake(t, r, tt.want)
 		})
+	}
+}
+
+// wantMistake checks what New and SetRules say of a rule: an ErrInvalid with this text or, if it is empty, nothing.
+func wantMistake(t *testing.T, r core.Rule, want string) {
+	t.Helper()
+	err, set := newErr(r), core.Must(core.New([]core.Rule{named("a")})).SetRules([]core.Rule{r})
+	if want == "" && (err != nil || set != nil) {
+		t.Fatalf("got %v from New and %v from SetRules, want none", err, set)
+	}
+	if want != "" {
+		wantError(t, err, core.ErrInvalid, want)
+		wantError(t, set, core.ErrInvalid, want)
 	}
 }
 

@@ -288,6 +288,19 @@ func testLeadIsPassedOn(t *testing.T) {
 	}
 }
 
+// wantLead fails t unless the caller of j, which waits, has been told that it leads a run.
+func wantLead(t *testing.T, j *job) {
+	t.Helper()
+	select {
+	case leads := <-j.wake:
+		if !leads {
+			t.Error("the job that waits is done")
+		}
+	default:
+		t.Error("the job that waits does not lead a run")
+	}
+}
+
 // A caller that gives up while nothing is in flight passes the lead on itself: no run ends that would.
 func TestLeadIsPassedOnWhileNothingIsInFlight(t *testing.T) {
 	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
@@ -295,14 +308,7 @@ func TestLeadIsPassedOnWhileNothingIsInFlight(t *testing.T) {
 	s.add(t.Context(), first, time.Now(), false)
 	s.add(t.Context(), next, time.Now(), false)
 	s.withdraw(first)
-	select {
-	case leads := <-next.wake:
-		if !leads {
-			t.Error("the job that waits is done")
-		}
-	default:
-		t.Error("the job that waits does not lead a run")
-	}
+	wantLead(t, next)
 }
 
 // The caller that ends a run hands the lead to one that waits, at once.
@@ -315,14 +321,7 @@ func TestEndOfARunBeginsTheNext(t *testing.T) {
 		t.Fatal("a smaller run began while another was in flight")
 	}
 	s.finish(r)
-	select {
-	case leads := <-next.wake:
-		if !leads {
-			t.Error("the job that waits is done")
-		}
-	default:
-		t.Error("the job that waits does not lead a run")
-	}
+	wantLead(t, next)
 }
 
 // Jobs that arrive before the leader begins its run join it, even if the leader has waited for a CPU.

@@ -200,7 +200,7 @@ func TestOutcome(t *testing.T) {
 		}
 		r := gin.New()
 		pass := func(*gin.Context) {}
-		for _, h := range []gin.HandlerFunc{row.around, ginlimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside} {
+		for _, h := range []gin.HandlerFunc{row.around, ginlimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(adaptertest.Admitting{})))), row.inside} {
 			if h == nil {
 				h = pass
 			}
@@ -217,19 +217,6 @@ func TestOutcome(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-// admitting is a store that admits every request.
-type admitting struct{}
-
-func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	for _, c := range claims {
-		dst = append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], Allowed: true})
-	}
-	return dst, nil
-}
-
-func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
-func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
 // TestContextOf checks that each callback finds what an earlier middleware has stored in the gin.Context.
 func TestContextOf(t *testing.T) {

@@ -29,7 +29,7 @@ type counted struct {
 
 func (s *counted) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if s.takes++; s.down {
-		return dst, errors.New("connection refused")
+		return dst, errors.New("connection lost")
 	}
 	return s.MemoryStore.Take(ctx, claims, dst)
 }
@@ -226,7 +226,7 @@ func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 			t.Errorf("with two keys: got %d", w.Code)
 		}
 		store.down = true
-		if w := askUsage(h, "ann"); w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "refused") {
+		if w := askUsage(h, "ann"); w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "connection lost") {
 			t.Errorf("mode %v, without the store: got %d, %v, %s", mode, w.Code, w.Header(), w.Body)
 		}
 	}

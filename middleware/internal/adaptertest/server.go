@@ -216,3 +216,16 @@ func dryRun(t core.Result) core.Result {
 	t.DryRun = true
 	return t
 }
+
+// Admitting is a store that admits every request.
+type Admitting struct{}
+
+func (Admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	for _, c := range claims {
+		dst = append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], Allowed: true})
+	}
+	return dst, nil
+}
+
+func (Admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (Admitting) Reset(context.Context, []core.Pair) error        { return nil }

@@ -205,19 +205,6 @@ func serve(e http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// admitting is a store that admits every request.
-type admitting struct{}
-
-func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	for _, c := range claims {
-		dst = append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], Allowed: true})
-	}
-	return dst, nil
-}
-
-func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
-func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
-
 // testContextOf checks that each callback finds what an earlier middleware has stored in echo's Context.
 func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 	user := func(r *http.Request) string {

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
 // respondToErrors responds to every error with 418.
@@ -124,7 +125,7 @@ func (v Version[E, C, H, M, R]) endings() map[string]Ending[C, H, M] {
 // instance returns an instance with one route, in front of which rule is watched. A nil middleware is none.
 func (v Version[E, C, H, M, R]) instance(rule core.Rule, around, inside M, handle H) E {
 	e := v.New()
-	for _, m := range []M{around, v.limit(rule, core.WithStore(admitting{})), inside} {
+	for _, m := range []M{around, v.limit(rule, core.WithStore(adaptertest.Admitting{})), inside} {
 		if m != nil {
 			e.Use(m)
 		}
