@@ -72,19 +72,16 @@ func (g *ring) until(period, now, target int64) int64 {
 	return max(0, end+period-now)
 }
 
-// moveTo makes the sub-bucket with this end the newest. Counts of later sub-buckets, which the clock has left behind, move
-// to it.
-func (g *ring) moveTo(end int64) {
-	later := int64(0)
+// moveTo makes the sub-bucket of now the newest. Counts of later sub-buckets, which the clock has left behind, move to it. Counts
+// that have ended are cleared, so that they stay ended even if the clock goes back.
+func (g *ring) moveTo(period, now int64) {
+	end, later := g.endOf(now), int64(0)
 	for ; g.At > end && g.At >= g.oldest; g.At -= g.width {
 		n := g.at(g.At)
 		later, *n = later+*n, 0
 	}
-	for span := int64(len(g.n)) * g.width; g.oldest <= g.At; g.oldest += g.width {
+	for ; g.oldest <= g.At && (*g.at(g.oldest) == 0 || g.oldest+period <= now); g.oldest += g.width {
 		n := g.at(g.oldest)
-		if *n > 0 && end-g.oldest < span {
-			break
-		}
 		g.Level, *n = g.Level-*n, 0
 	}
 	if g.oldest > g.At {
@@ -102,7 +99,7 @@ var slidingWindow = Row{
 		for i := range s.Run {
 			if g, ok := s.ringOf(&s.Run[i]); ok {
 				if g.At-g.width > s.Now && g.Level > 0 {
-					g.moveTo(g.endOf(s.Now))
+					g.moveTo(s.Limit.Micros, s.Now)
 				}
 				s.used = max(s.used, g.used(s.Limit.Micros, s.Now))
 			}
@@ -162,8 +159,8 @@ func chargeRing(s *State, cost int64) {
 	cost = min(cost, MaxExact-s.used)
 	for i := range s.Run {
 		if g, ok := s.ringOf(&s.Run[i]); ok {
-			if s.Now >= g.At || s.Now < g.At-g.width {
-				g.moveTo(g.endOf(s.Now))
+			if s.Now >= g.At || s.Now < g.At-g.width || g.oldest+s.Limit.Micros <= s.Now {
+				g.moveTo(s.Limit.Micros, s.Now)
 			}
 			*g.at(g.At) += cost
 			g.Level += cost

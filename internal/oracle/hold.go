@@ -63,6 +63,7 @@ func (h *holds) rewind(now int64) {
 // end charges what holds that have ended at now held: to the limits of their claims, in the order in which the holds ended.
 func (p *pair) end(now int64) {
 	p.holds.rewind(now)
+	p.rewindGrants(now)
 	all := slices.Clone(p.holds)
 	slices.SortStableFunc(all, func(a, b held) int { return int(a.start - b.start) })
 	for _, some := range all {
@@ -297,17 +298,14 @@ func (p *pair) add(g grant) {
 	p.add(b)
 }
 
-// rewindGrants shortens grants of l that last longer than a grant of now, because the clock went back. A grant of a window lasts as long as
+// rewindGrants shortens grants that last longer than a grant of now, because the clock went back. A grant of a window lasts as long as
 // the window.
-func (p *pair) rewindGrants(l core.Limit, now int64) {
-	if stateOf(l).algorithm == core.FixedWindow {
-		return
-	}
+func (p *pair) rewindGrants(now int64) {
 	grants := p.grants
 	p.grants = nil
 	for _, g := range grants {
-		if g.id == stateOf(l) {
-			g.ends = min(g.ends, now+l.Period.Microseconds())
+		if g.id.algorithm != core.FixedWindow {
+			g.ends = min(g.ends, now+g.id.period.Microseconds())
 		}
 		if now < g.ends {
 			p.add(g)

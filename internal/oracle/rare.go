@@ -172,6 +172,13 @@ var rare = map[string][]Step{
 	"the clock goes back, and a rate of 0 still denies": {
 		take("5/m", 5), after(-time.Second, take("0/m", 1)),
 	},
+	"the clock goes back, and what a sliding window counts no more stays uncounted": {
+		take("9/1001us;sliding-window;buckets=30", 1), {Until: "reset", After: -2 * time.Microsecond, Verb: "take", Claims: take("9/1001us;sliding-window;buckets=30", 1).Claims},
+		after(2*time.Microsecond, take("9/1001us;sliding-window;buckets=5", 1)), after(-100*time.Microsecond, take("9/1001us;sliding-window;buckets=30", 1)),
+	},
+	"the clock goes back, and so do grants of limits that are not asked": {
+		grants("9/m;sliding-window", -2), after(-time.Second, take("5/h", 1)), after(time.Second, take("9/m;sliding-window", 1)),
+	},
 	"the clock goes back by months, and a refund is of a later window": {
 		take("5/month;calendar", 1), after(-180*24*time.Hour, take("5/month;calendar", 1)), refund(0), take("5/month;calendar", 1),
 	},
