@@ -3,6 +3,8 @@ package algorithm
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // slidingLimit returns a sliding limit of rate per so many microseconds; width is a sub-bucket's width, or 0 for a log.
@@ -52,6 +54,7 @@ func (g list) until(now, target int64) (wait int64) {
 }
 
 func TestSlidingLimitsCountLikeAList(t *testing.T) {
+	testpass.Sequential(t)
 	for _, width := range []int64{0, 17, 100, 334, 500} {
 		for _, pace := range []int64{1, 5, 40, 300} {
 			l := slidingLimit(5000, 1000, width)
