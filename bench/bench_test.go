@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "a server over sockets, memory", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "a server over sockets, memory", "gRPC over sockets, memory", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}

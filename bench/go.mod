@@ -7,6 +7,7 @@ replace (
 	github.com/spillgate/spillgate/middleware/echo => ../middleware/echo
 	github.com/spillgate/spillgate/middleware/echov5 => ../middleware/echov5
 	github.com/spillgate/spillgate/middleware/gin => ../middleware/gin
+	github.com/spillgate/spillgate/middleware/grpc => ../middleware/grpc
 	github.com/spillgate/spillgate/telemetry/otel => ../telemetry/otel
 	github.com/spillgate/spillgate/telemetry/prometheus => ../telemetry/prometheus
 )
@@ -25,10 +26,12 @@ require (
 	github.com/spillgate/spillgate/middleware/echo v0.1.0
 	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
 	github.com/spillgate/spillgate/middleware/gin v0.1.0
+	github.com/spillgate/spillgate/middleware/grpc v0.1.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/tsenart/vegeta/v12 v12.13.0
 	github.com/ulule/limiter/v3 v3.11.2
 	golang.org/x/time v0.16.0
+	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -72,9 +75,10 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
-	golang.org/x/net v0.59.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -31,13 +31,13 @@ func countToHere() {}
 // count appends the instructions of a decision to the samples of each entry, and returns r with a column for them. Other load
 // on the machine does not change these numbers, so several entries run at a time.
 func (e *env) count(r *row, entries []entry, samples [][]sample) (*row, error) {
+	built, err := e.withSymbols()
+	if err != nil {
+		return nil, err
+	}
 	count := r.count
 	if count == nil {
-		program, err := e.withSymbols()
-		if err != nil {
-			return nil, err
-		}
-		count = func(e *env, name string) (float64, error) { return e.instructions(program, r, name) }
+		count = func(e *env, program program, name string) (float64, error) { return e.instructions(program, r, name) }
 	}
 	counts, failed := make([]float64, len(entries)), make([]error, len(entries))
 	free := make(chan struct{}, runtime.NumCPU())
@@ -46,7 +46,7 @@ func (e *env) count(r *row, entries []entry, samples [][]sample) (*row, error) {
 		wg.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			counts[i], failed[i] = count(e, c.name)
+			counts[i], failed[i] = count(e, built, c.name)
 		})
 	}
 	wg.Wait()
@@ -82,6 +82,19 @@ func (e *env) withSymbols() (program, error) {
 // has few keys, because callgrind is slow. Callgrind cannot handle the signals by which Go preempts goroutines, and a garbage
 // collection would be charged to the decisions that it happens to meet.
 func (e *env) instructions(program program, r *row, name string) (float64, error) {
+	return e.counted(program, "row", measuring{Row: r.name, Entry: name, Operations: countedDecisions, Quick: true}, nil, func(p *process) error {
+		for range 2 {
+			if err := p.call(0, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// counted starts a task and returns how many instructions a decision takes of the second of the parts, of countedDecisions each,
+// that the process counts while decide runs.
+func (e *env) counted(program program, task string, argument, first any, decide func(*process) error) (float64, error) {
 	dir, err := os.MkdirTemp("", "spillgate-bench-")
 	if err != nil {
 		return 0, err
@@ -93,15 +106,13 @@ func (e *env) instructions(program program, r *row, name string) (float64, error
 		"--zero-before=*.countFromHere", "--dump-before=*.countToHere",
 	}
 	program.env = []string{"GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1", "GOGC=off"}
-	p, err := start(e.ctx, program, "row", measuring{Row: r.name, Entry: name, Operations: countedDecisions, Quick: true}, nil)
+	p, err := start(e.ctx, program, task, argument, first)
 	if err != nil {
 		return 0, err
 	}
 	defer p.stop()
-	for range 2 {
-		if err := p.call(0, nil); err != nil {
-			return 0, err
-		}
+	if err := decide(p); err != nil {
+		return 0, err
 	}
 	n, err := total(file + ".2") // callgrind numbers the files that it writes
 	return n / countedDecisions, err

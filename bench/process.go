@@ -22,7 +22,9 @@ type session struct {
 }
 
 // tasks open the sessions of processes whose arguments are the word task, the name of one of them and its argument in JSON.
-var tasks = map[string]func(ctx context.Context, argument []byte) (session, error){"serve": serve, "load": load, "row": measureRow}
+var tasks = map[string]func(ctx context.Context, argument []byte) (session, error){
+	"serve": serve, "serve way": serveWay, "load": load, "row": measureRow,
+}
 
 // asTask runs the task that args name, if they name one, until in ends.
 func asTask(ctx context.Context, args []string, in io.Reader, out io.Writer) (ran bool, err error) {

@@ -70,7 +70,7 @@ func (e *env) circumstances() string {
 
 // compared matches the modules whose versions matter to the results.
 var compared = regexp.MustCompile(
-	`go-limiter|httprate|ulule|throttled|redis_rate|go-redis/v9|vegeta|labstack/echo|gin-gonic/gin|x/time`)
+	`go-limiter|httprate|ulule|throttled|redis_rate|go-redis/v9|vegeta|labstack/echo|gin-gonic/gin|x/time|org/grpc`)
 
 // versions lists the compared modules, as they are built into this program.
 func versions() []string {

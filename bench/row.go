@@ -60,10 +60,10 @@ type row struct {
 	unit      unit
 	gc        gcMode
 	minRounds int
-	maxRounds int                                        // 0: as many as there are
-	apart     bool                                       // each entry has a process of its own, so that no other entry's heap slows it
-	counted   bool                                       // the instructions of a decision are counted, where valgrind is installed
-	count     func(e *env, name string) (float64, error) // counts the instructions of an entry; nil: in a process that measures the entry
+	maxRounds int                                                   // 0: as many as there are
+	apart     bool                                                  // each entry has a process of its own, so that no other entry's heap slows it
+	counted   bool                                                  // the instructions of a decision are counted, where valgrind is installed
+	count     func(e *env, p program, name string) (float64, error) // counts the instructions of an entry; nil: in a process that measures the entry
 	// open prepares the entries and adds them to f.
 	open   func(e *env, f *setup) error
 	bounds []bound

@@ -156,24 +156,30 @@ func openSocketsMemory(e *env, f *setup) error {
 		if err != nil {
 			return err
 		}
-		bareFirst := false
-		f.add(m.name, m.role, func() (sample, error) {
-			bareFirst = !bareFirst
-			turns, samples := []measure{limited, bare}, make([]sample, 2)
-			for i := range turns {
-				n := i
-				if bareFirst {
-					n = 1 - i
-				}
-				var err error
-				if samples[n], err = turns[n](); err != nil {
-					return nil, err
-				}
-			}
-			return append(sample{samples[0][0] - samples[1][0]}, samples[0]...), nil
-		})
+		f.add(m.name, m.role, added(limited, bare))
 	}
 	return nil
+}
+
+// added returns a measure of a server with a limiter and the server without one, in turns: what the limiter adds to the first
+// number, and the numbers of the server with it.
+func added(limited, bare measure) measure {
+	bareFirst := false
+	return func() (sample, error) {
+		bareFirst = !bareFirst
+		turns, samples := []measure{limited, bare}, make([]sample, 2)
+		for i := range turns {
+			n := i
+			if bareFirst {
+				n = 1 - i
+			}
+			var err error
+			if samples[n], err = turns[n](); err != nil {
+				return nil, err
+			}
+		}
+		return append(sample{samples[0][0] - samples[1][0]}, samples[0]...), nil
+	}
 }
 
 // The names of contestants of memoryRow.
@@ -195,8 +201,11 @@ var inMemory = []struct {
 	}},
 }
 
-// serving is the argument of serve. Without a shape, the server limits in memory.
-type serving struct{ Peer, Shape, Redis string }
+// serving is the argument of serve and serveWay. Without a shape, the server limits in memory.
+type serving struct {
+	Peer, Shape, Redis string
+	Limited            bool // for serveWay
+}
 
 // wrap returns the middleware that arg describes, or nil if there is none.
 func (arg serving) wrap() func(http.Handler) http.Handler {
@@ -217,8 +226,7 @@ func (arg serving) wrap() func(http.Handler) http.Handler {
 	return peers.OverRedis[m].Wrap(all[s].rules, (&server{addr: arg.Redis}).client())
 }
 
-// serve serves HTTP behind the middleware of a peer. It first prints its address. For each line that it reads, it prints the
-// processor time that the process has used, in microseconds.
+// serve serves HTTP behind the middleware of a peer.
 func serve(_ context.Context, argument []byte) (session, error) {
 	var arg serving
 	if err := json.Unmarshal(argument, &arg); err != nil {
@@ -228,14 +236,26 @@ func serve(_ context.Context, argument []byte) (session, error) {
 	if wrap == nil {
 		return session{}, fmt.Errorf("there is no %+v", arg)
 	}
+	return listen(func(l net.Listener) error { return (&http.Server{Handler: wrap(brief)}).Serve(l) })
+}
+
+// brief is a handler that does next to nothing.
+var brief = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+
+// listen returns the session of a server. It first prints its address. For each line that it reads, it prints the processor
+// time that the process has used, in microseconds.
+func listen(serve func(net.Listener) error) (session, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return session{}, err
 	}
-	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	go func() { panic((&http.Server{Handler: wrap(ok)}).Serve(l)) }()
+	go func() { panic(serve(l)) }()
 	cpu := own()
-	return session{first: l.Addr().String(), answer: func([]byte) (any, error) { return cpu() }}, nil
+	return session{first: l.Addr().String(), answer: func([]byte) (any, error) {
+		countToHere() // from the last line
+		countFromHere()
+		return cpu()
+	}}, nil
 }
 
 // An attack is a line of the input of load.

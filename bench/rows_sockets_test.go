@@ -77,6 +77,28 @@ func TestServersInMemoryLimitUsers(t *testing.T) {
 	}
 }
 
+func TestWaysLimit(t *testing.T) {
+	for _, w := range ways {
+		for want, limit := range map[int]*peers.Limit{five.Rate: &five, 3 * five.Rate: nil} {
+			l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+			defer l.Close()
+			go func() { _ = w.serve(l, limit) }()
+			take := w.take(l.Addr().String())
+			for _, user := range []string{"ann", "bob"} {
+				admitted := 0
+				for range 3 * five.Rate {
+					if take(user) {
+						admitted++
+					}
+				}
+				if admitted != want {
+					t.Errorf("%s: %s was admitted %d times, want %d", w.name, user, admitted, want)
+				}
+			}
+		}
+	}
+}
+
 // A contestant that served without Redis would look fast.
 func TestRedisMiddlewaresFailWithoutRedis(t *testing.T) {
 	s := must.Get(startServer(context.WithoutCancel(t.Context())))(t)

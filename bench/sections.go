@@ -36,7 +36,7 @@ func sections() []section {
 	}, {
 		title: "Serving HTTP",
 		about: "The middleware of each library, within the router it is made for.",
-		rows:  append(apart(slices.Concat(httpRows(), frameworkRows())...), memoryRow()),
+		rows:  append(apart(slices.Concat(httpRows(), frameworkRows())...), memoryRow(), callsRow()),
 	}, {
 		title: "Serving HTTP over Redis",
 		about: "What users run: a server, the clients and Redis, each a process of its own, over TCP on one machine.",

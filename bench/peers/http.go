@@ -11,9 +11,11 @@ import (
 	ulule "github.com/ulule/limiter/v3"
 	ululestd "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	ululemem "github.com/ulule/limiter/v3/drivers/store/memory"
+	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/keyfunc"
+	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
@@ -45,7 +47,14 @@ func HTTPRateHTTP(l Limit) Middleware {
 
 // SpillgateUsers is the stdlib adapter with its default options and a limit for each user.
 func SpillgateUsers(l Limit) func(http.Handler) http.Handler {
-	return stdlib.New(core.Must(core.New([]core.Rule{l.core().By(keyfunc.Header("X-User"))})))
+	return stdlib.New(users(l))
+}
+
+// SpillgateCalls is grpclimit.Unary with its default options and a limit for each user.
+func SpillgateCalls(l Limit) grpc.UnaryServerInterceptor { return grpclimit.Unary(users(l)) }
+
+func users(l Limit) *core.Limiter {
+	return core.Must(core.New([]core.Rule{l.core().By(keyfunc.Header("X-User"))}))
 }
 
 // HTTPRateUsers is github.com/go-chi/httprate with a limit for each user.
