@@ -21,19 +21,37 @@ type Index struct {
 type segment struct {
 	literal map[string]*segment
 	wild    *segment // {x}
-	end     []route  // patterns that end here: "/login"
-	slash   []route  // and those that end in a slash: "/login/{$}"
-	below   []route  // patterns for this path and all below it: "/api/", "/api/{rest...}"
+	routes  []route  // that end here
 }
 
 // A route is a pattern without its path.
 type route struct {
 	method string // empty: any
 	set    int
+	end    ending
 }
 
-func (t route) covers(method string) bool {
-	return t.method == "" || t.method == method || t.method == http.MethodGet && method == http.MethodHead
+// An ending says which rests of a path a route matches.
+type ending uint8
+
+const (
+	here  ending = iota // none: "/login"
+	slash               // a slash: "/login/{$}"
+	below               // any: "/api/", "/api/{rest...}"
+)
+
+// matches reports whether t matches p, whose path is the rest.
+func (t *route) matches(p *reading) bool {
+	if t.method != "" && t.method != p.method && (t.method != http.MethodGet || p.method != http.MethodHead) {
+		return false
+	}
+	switch t.end {
+	case here:
+		return p.path == "" || p.path == "/" && !p.exact
+	case slash:
+		return p.path == "/" || p.path == "" && !p.exact
+	}
+	return p.path != "" || !p.exact
 }
 
 // Match appends to dst the indexes of the sets that match r, in order. An empty set matches every request. A set matches
@@ -84,40 +102,27 @@ func Ambiguous(path string) bool {
 
 // match appends the sets of the patterns below s that match p, whose path begins with a slash or is empty.
 func (s *segment) match(p reading, dst []int) []int {
-	if p.path != "" || !p.exact {
-		dst = appendCovering(dst, s.below, p.method)
-	}
-	if p.path == "" || p.path == "/" {
-		if p.path == "" || !p.exact {
-			dst = appendCovering(dst, s.end, p.method)
+	for s != nil {
+		for i := range s.routes {
+			if t := &s.routes[i]; t.matches(&p) {
+				dst = append(dst, t.set)
+			}
 		}
-		if p.path == "/" || !p.exact {
-			dst = appendCovering(dst, s.slash, p.method)
+		if p.path == "" || p.path == "/" {
+			break
 		}
-		return dst
-	}
-	name, rest := p.path[1:], ""
-	if i := strings.IndexByte(name, '/'); i >= 0 {
-		name, rest = name[:i], name[i:]
-	}
-	if p.escaped {
-		name = unescape(name)
-	}
-	p.path = rest
-	if child := s.literal[name]; child != nil {
-		dst = child.match(p, dst)
-	}
-	if s.wild != nil {
-		dst = s.wild.match(p, dst)
-	}
-	return dst
-}
-
-func appendCovering(dst []int, routes []route, method string) []int {
-	for _, t := range routes {
-		if t.covers(method) {
-			dst = append(dst, t.set)
+		name, rest := p.path[1:], ""
+		if i := strings.IndexByte(name, '/'); i >= 0 {
+			name, rest = name[:i], name[i:]
 		}
+		if p.escaped {
+			name = unescape(name)
+		}
+		p.path = rest
+		if s.wild != nil {
+			dst = s.wild.match(p, dst)
+		}
+		s = s.literal[name]
 	}
 	return dst
 }
@@ -145,9 +150,9 @@ type Router interface {
 // readings appends all readings of r to dst. Their paths begin with a slash. If exact is false, a slash at their end does
 // not count.
 func readings(r *http.Request, exact bool, dst []reading) []reading {
-	var sent url.URL
-	if r.URL != nil {
-		sent = *r.URL
+	sent := r.URL
+	if sent == nil {
+		sent = new(url.URL)
 	}
 	method, own := "", "" // the router's
 	if router, ok := r.Context().Value(RouterKey{}).(Router); ok {
@@ -204,15 +209,18 @@ func trimSlashes(p string) string {
 // isClean reports whether all readings of p are p itself, apart from a slash at its end: it begins with a slash, and no
 // segment is empty, "." or "..".
 func isClean(p string) bool {
-	if p == "" || p[0] != '/' {
+	if !strings.HasPrefix(p, "/") || strings.Contains(p, "//") {
 		return false
 	}
-	for i := range len(p) - 1 {
-		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.' && isDots(p[i+1:])) {
+	for rest := p; ; {
+		i := strings.Index(rest, "/.")
+		if i < 0 {
+			return true
+		}
+		if rest = rest[i+1:]; isDots(rest) {
 			return false
 		}
 	}
-	return true
 }
 
 // isDots reports whether the first segment of p is "." or "..".

@@ -60,15 +60,14 @@ func (x *Index) add(p pattern, set int) {
 	for _, s := range p.segments {
 		tree = tree.child(s)
 	}
-	t := route{p.method, set}
+	t := route{method: p.method, set: set}
 	switch {
 	case p.multi:
-		tree.below = append(tree.below, t)
+		t.end = below
 	case p.slash:
-		tree.slash = append(tree.slash, t)
-	default:
-		tree.end = append(tree.end, t)
+		t.end = slash
 	}
+	tree.routes = append(tree.routes, t)
 }
 
 // root returns the tree of the patterns with a host, or of the patterns without a host. It adds the tree if it is
