@@ -120,27 +120,30 @@ func parseSeconds(s string) (float64, bool) {
 
 // plainDigits reads up to 15 digits without an allocation.
 func plainDigits(s string) (n int64, ok bool) {
-	if len(s) == 0 || len(s) > 15 {
-		return 0, false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
+	n, rest := digits(s)
+	return n, rest == "" && s != "" && len(s) <= 15
+}
+
+// digits reads the digits that s begins with, and returns the rest.
+func digits(s string) (n int64, rest string) {
+	i := 0
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
 		n = 10*n + int64(s[i]-'0')
+		i++
 	}
-	return n, true
+	return n, s[i:]
 }
 
 // leadingInteger reads the number that s begins with, as in "100, 100;w=60". Its fraction is dropped.
 func leadingInteger(s string) (n int64, ok bool) {
 	s = strings.TrimSpace(s)
-	digits, negative := strings.CutPrefix(s, "-")
-	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
-		digits = digits[:end]
+	text, negative := strings.CutPrefix(s, "-")
+	n, rest := digits(text)
+	if length := len(text) - len(rest); length == 0 || length > 15 {
+		return 0, false
 	}
-	if n, ok = plainDigits(digits); negative {
+	if negative {
 		n = -n
 	}
-	return n, ok
+	return n, true
 }
