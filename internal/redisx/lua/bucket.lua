@@ -51,31 +51,34 @@ function bucket.words(l)
   return l.tag, l.rate, l.level, l.at, l.busy, l.raised
 end
 
--- mend returns what open reads of a state in other ticks, or of one that is later than now because the clock went back, and the
--- instant to open it at. What would have drained until then is still to drain, but the clock never fills a bucket above its
--- capacity, and an empty bucket equals a new one. At the end of a hold, a state may be later.
-function bucket.mend(l, now)
+-- readLate returns the same for a state that may be later than now because the clock went back. What would have drained until then is
+-- still to drain, but the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a
+-- state may be later.
+local function readLate(l, now)
   local level, at, busy, raised = read(l, l.state.text)
-  if not level then
-    return nil
-  end
-  l.level, l.at, l.busy, l.raised = level, at, busy, raised
-  if at > now and not l.ended then
+  if level and at > now and not l.ended then
     if level > 0 then
       local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
-      l.level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
+      level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
     end
-    l.at, l.busy = now, min(busy, now)
+    at, busy = now, min(busy, now)
+    l.level, l.at, l.busy, l.raised = level, at, busy, raised
     rewrite(l)
   end
-  return pack(l.form, l.words(l)), max(l.at, now)
+  return level, at, busy, raised
 end
 
 -- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
 function bucket.open(l, text, place, now)
   local tag, rate, level, at, busy, raised = unpackWords(sixWords, text, place)
   if tag ~= l.tag or rate ~= l.rate or at > now or level > maxExact or raised > maxExact then
-    return nil
+    if l.state then
+      level, at, busy, raised = readLate(l, now)
+    end
+    if not l.state or not level then
+      return nil
+    end
+    now = max(at, now)
   end
   local unit, passed = l.unit, now - at
   local rest = passed % unit
@@ -89,39 +92,43 @@ function bucket.open(l, text, place, now)
   return level
 end
 
--- seeFullest makes an opened bucket as full as its fullest sibling. What it did not hold itself is not given back.
-local function seeFullest(l, now)
+-- join makes an opened bucket as full as its fullest sibling. What it did not hold itself is not given back.
+function bucket.join(l, now)
   if l.others > l.level then
     local at = max(l.at, now)
     l.level, l.at, l.busy, l.raised = l.others, at, at, 0
   end
 end
 
--- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, a ban raises the level, so
--- that the next request fits when the ban ends.
-function bucket.charge(l, now, cost)
-  local before, period, at = l.level, l.period, l.at
-  if l.siblings then
-    seeFullest(l, now)
-    at = l.at
-  end
-  local level, last = l.level, l.full - period
-  if level < period then
+-- fill raises the level of an opened bucket, and returns when that has drained.
+local function fill(l, before, level)
+  local at = l.at
+  if before < l.period then
     l.busy = at
   end
-  if l.raised > level then
-    l.raised = level
+  if l.raised > before then
+    l.raised = before
   end
-  level = level + cost * period
   if level > maxExact then
     level = maxExact
   end
-  if l.ban > 0 and before <= last and level > last then
-    local raised = max(level, min(last + l.rate * ceilDiv(l.ban + max(0, now - at), l.unit), maxExact))
-    l.raised, level = l.raised + raised - level, raised
-  end
   l.level = level
   return at + level / l.rate * l.unit
+end
+
+-- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, before the bucket joined its
+-- siblings, a ban raises the level, so that the next request fits when the ban ends.
+function bucket.charge(l, now, cost, before)
+  local level, period = l.level, l.period
+  local ends = fill(l, level, level + cost * period)
+  if l.ban > 0 then
+    local last, charged = l.full - period, l.level
+    if (before or level) <= last and charged > last then
+      ends = fill(l, charged, max(charged, last + l.rate * ceilDiv(l.ban + max(0, now - l.at), l.unit)))
+      l.raised = l.raised + l.level - charged
+    end
+  end
+  return ends
 end
 
 -- booked returns the level of an opened bucket before and after a booking: a charge for a request that waits for its turn. Until its
@@ -129,9 +136,6 @@ end
 -- turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when they no longer do.
 function bucket.booked(l, now, cost)
   local level, at, ban = l.level, l.at, l.pair.bannedUntil - now
-  if l.siblings and l.others > level then
-    level, at = l.others, max(at, now)
-  end
   if ban > 0 then
     level = max(level, min(l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
   end
@@ -145,19 +149,11 @@ end
 -- book charges cost for a request that waits for its turn, which is a whole tick.
 function bucket.book(l, now, cost)
   local before, level = bucket.booked(l, now, cost)
-  if l.siblings then
-    seeFullest(l, now)
-  end
-  if before < l.period then
-    l.busy = l.at
-  end
-  l.raised = min(l.raised, before)
   local over = level - l.full
   if over > 0 then
     level = l.full + l.rate * ceilDiv(over, l.rate)
   end
-  l.level = min(level, maxExact)
-  return l.at + l.level / l.rate * l.unit
+  return fill(l, before, level)
 end
 
 -- left returns how much of a level is left after some time at least.
@@ -231,18 +227,6 @@ function bucket.ends(text)
   return level == 0 and 0 or at + (level * tick <= maxExact and ceilDiv(level * tick, rate) or mulDivUp(level, tick, rate))
 end
 
--- endsAfter returns an instant from which what holds charge at an instant no longer counts, if that is no more than held.
-function bucket.endsAfter(l, at, held, states)
-  local used = 0
-  for i = 1, #states do
-    local s = states[i]
-    if s.kind == l.kind then
-      used = max(used, (s.ends - at) * s.sibling / l.micros)
-    end
-  end
-  return at + (used + held) / l.rate * l.period * l.unit + l.ban
-end
-
 -- sizeOf returns how many words a state has, or nil if there is none with these words.
 function bucket.sizeOf(tag, rate)
   return tickOf[tag % 4] and rate > 0 and rate <= maxExact and 6
@@ -252,7 +236,7 @@ end
 function bucket.compile(l)
   l.tag = l.kind + (l.unit == 1 and 0 or l.unit == 1000 and 1 or l.unit == 1000000 and 2 or 3)
   l.period, l.sibling, l.least = ceilDiv(l.micros, l.unit), l.rate, 0
-  l.full = l.capacity * l.period
+  l.full, l.lasts, l.drains = l.capacity * l.period, l.ban, l.period * l.unit / l.rate
 end
 
 algorithms[0] = bucket

@@ -71,38 +71,31 @@ local function find(l, now)
   return not last.err and not (newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':'))
 end
 
--- open finds what the log counts at now, and returns it.
+-- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
+-- set that makes no sense goes.
 function log.open(l, words, place, now)
   local kind
   kind, l.kept = unpackWords(twoWords, words, place)
-  if kind ~= l.kind or not find(l, now) or l.newest > now then
-    return nil
+  local isGood, since = kind == l.kind and find(l, now), now - l.micros
+  if isGood and l.newest > now and l.state then
+    local after = '(' .. text(now)
+    local n = countOf(l, after, '+inf')
+    call('ZREMRANGEBYSCORE', l.key, after, '+inf')
+    l.newest = now
+    add(l, now, n)
+    keep(l, now, true) -- the set may have been empty in between
+    rewrite(l)
   elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
     l.kept = 0
   end
-  local since = now - l.micros
-  if l.newest > since then
+  if isGood and l.newest > since then
     l.used = countOf(l, '(' .. text(since), '+inf')
-    if l.used > maxMembers then
-      return nil
-    end
   end
-  return l.used
-end
-
--- mend counts members of after now, of before the clock went back, as charged now. A set that makes no sense goes.
-function log.mend(l, now)
-  if not find(l, now) or l.newest <= now then
+  if isGood and l.used <= maxMembers and l.newest <= now then
+    return l.used
+  elseif l.state then
     call('DEL', l.key)
-    return nil
   end
-  local after = '(' .. text(now)
-  local n = countOf(l, after, '+inf')
-  call('ZREMRANGEBYSCORE', l.key, after, '+inf')
-  l.newest = now
-  add(l, now, n)
-  keep(l, now, true) -- the set may have been empty in between
-  return rewrite(l)
 end
 
 -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.

@@ -49,6 +49,7 @@ local function bookTurn(l, wait, now, isHeld)
     return wait - l.op.maxWait, isHeld
   end
   l.behind = untilSiblings(l, now, l.room, 0)
+  bucket.join(l, now)
   local _, level = bucket.booked(l, now, l.asked)
   return level <= maxExact and -1 - wait or wait, isHeld
 end
@@ -185,10 +186,7 @@ settle[grant] = function(_, op, now)
     elseif n > 0 then
       bucket.giveBack(l, n)
     else
-      local banned = l.ban
-      l.ban = 0 -- what is taken away begins no ban
-      chargeState(l, now, -n, l.charge)
-      l.ban = banned
+      chargeState(l, now, -n, l.charge, math.huge) -- what is taken away begins no ban
     end
   end
 end
@@ -324,7 +322,7 @@ end
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
 -- where they are. It returns nil for other pairs.
 local function doPlain(plan, keyList, first, now, n)
-  local pairs, logs, limits, admitted = plan.pairs, plan.logs, plan.decided, true
+  local pairs, logs, admitted, out = plan.pairs, plan.logs, true, out
   for i = 1, #logs do
     logs[i].key = keyList[first + logs[i].keyPlace]
   end
@@ -359,29 +357,36 @@ local function doPlain(plan, keyList, first, now, n)
       l.wait = wait
     end
   end
-  for k = 1, admitted and plan.charges and #pairs or 0 do
+  admitted = admitted and plan.charges
+  for k = 1, #pairs do
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
-      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.op.cost)
-      if ends > last then
-        last = ends
+      local wait = l.wait
+      if admitted then
+        local ends = (wait < 0 and l.book or l.charge)(l, now, l.asked)
+        if ends > last then
+          last = ends
+        end
       end
+      out[n + 1], out[n + 2], out[n + 3], out[n + 4] = wait, l.tell(l, now)
+      n = n + l.told
     end
-    if last > 0 then -- otherwise, only logs were charged, and are kept for long enough
-      local l, head, prolonged = pair[1], headOf(pair.head, last, now)
+    if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough
+      local l, head = pair[1], pair.head
+      if last > head or now > head then
+        head = headOf(last, now)
+      end
       local text = pack(l.formBehindHead, head, l.words(l))
       for i = 2, #pair do
         l = pair[i]
         text = text .. pack(l.form, l.words(l))
       end
-      save(keyList[first + k], text, prolonged, now)
+      call('HSET', keyList[first + k], 's', text)
+      if head ~= pair.head then
+        prolong(keyList[first + k], text, head, now)
+      end
     end
-  end
-  for i = 1, #limits do
-    local l = limits[i]
-    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.wait, l.tell(l, now)
-    n = n + l.told
   end
   return n
 end

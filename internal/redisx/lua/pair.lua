@@ -56,7 +56,8 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   local algorithm = algorithms[kind % 24]
   local l = {
     kind = kind, tag = kind, micros = floorDiv(kind, 24), rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
-    identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0,
+    identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0, others = 0,
+    lasts = floorDiv(kind, 24), drains = 0, -- for how many microseconds a charge counts, plus how many for each request
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
     open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
     tell = algorithm.tell or report, told = algorithm.tell and 3 or 4, -- how many numbers the reply then has
@@ -72,16 +73,6 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   l.form, l.formBehindHead = formats[l.size], formats[l.size + 1]
   l.blank = pack(twoWords, l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
   return l
-end
-
--- openOne opens a limit in its state, and returns what it has used, or nil if the state makes no sense.
-local function openOne(l, now)
-  local used = l.open(l, l.state.text, 1, now)
-  if used then
-    return used
-  end
-  local text, at = l.algorithm.mend(l, now)
-  return text and l.open(l, text, 1, at or now)
 end
 
 -- openState opens a limit and its siblings, and returns what the limit has used. A state that is not stored is new.
@@ -103,13 +94,13 @@ local function openState(l, now)
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
   l.state, l.siblings, l.others = own, siblings, 0
-  local used = openOne(l, now)
+  local used = l.open(l, own.text, 1, now)
   if not used then
     return repair(l, own, now)
   end
   for i = 1, siblings and #siblings or 0 do
     local other = siblings[i]
-    if not openOne(other, now) then
+    if not other.open(other, other.state.text, 1, now) then
       return repair(l, other.state, now)
     end
     l.others = max(l.others, usedOf(other))
@@ -117,10 +108,9 @@ local function openState(l, now)
   return used
 end
 
--- rewrite sets the text of the state of a limit to what the limit says, and returns it.
+-- rewrite sets the text of the state of a limit to what the limit says.
 local function rewrite(l)
   l.state.text, l.pair.dirty = pack(l.form, l.words(l)), true
-  return l.state.text
 end
 
 -- store stores the opened state of a limit.
@@ -156,12 +146,15 @@ local function makeRoom(l, now)
   end
 end
 
--- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book.
-local function chargeState(l, now, cost, charge)
+-- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book. A limit with siblings joins them
+-- first. A bucket whose level was already higher than any, before, begins no ban.
+local function chargeState(l, now, cost, charge, before)
+  before = before or l.level
   if l.siblings then
     makeRoom(l, now)
+    l.algorithm.join(l, now, cost)
   end
-  charge(l, now, cost)
+  charge(l, now, cost, before)
   store(l)
 end
 
@@ -171,10 +164,7 @@ function repair(l, broken, now)
   repaired = repaired + 1
   dropState(l.pair, broken)
   openState(l, now)
-  local ban = l.ban
-  l.ban = 0
-  chargeState(l, now, l.capacity, l.charge)
-  l.ban = ban
+  chargeState(l, now, l.capacity, l.charge, math.huge)
   return openState(l, now)
 end
 
@@ -314,42 +304,38 @@ local function takeApart(pair, value, now)
   sumCells(pair)
 end
 
--- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter. A limit without
--- a function endsAfter counts a charge for one period, or until its calendar's window ends.
+-- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
 local function lastOfCells(pair, states)
   local last, cells = 0, pair.cells
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
     last = max(last, ends)
     for k = 1, #group do
-      local l, endsAfter = group[k], group[k].algorithm.endsAfter
-      local charged = endsAfter and endsAfter(l, ends, pair.heldCost, states) or l.starts and l.starts[2]
-      last = max(last, charged or ends + l.micros + (l.width or 0))
+      local l, used = group[k], 0
+      for n = 1, l.drains > 0 and #states or 0 do -- buckets of one kind have their rates as sibling numbers
+        local s = states[n]
+        if s.kind == l.kind then
+          used = max(used, (s.ends - ends) * s.sibling / l.micros)
+        end
+      end
+      last = max(last, l.starts and l.starts[2] or ends + l.lasts + l.drains * (used + pair.heldCost))
     end
   end
   return last
 end
 
--- headOf returns the first word of a pair that matters until last: the one that it has, as long as that is late enough. If it is not,
--- headOf returns the new one a second time, for save.
-local function headOf(head, last, now)
-  if last <= head and now <= head then
-    return head
-  end
-  head = 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
-  return head, head
+-- headOf returns the first word of a pair that matters until last, which is later than its old one.
+local function headOf(last, now)
+  return 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
 end
 
--- save stores the value of a pair, and prolongs its key if it is an instant until which that is to be kept. If the server denies that,
--- the value does not say so: a later request tries again.
-local function save(key, value, prolonged, now)
-  call('HSET', key, 's', value)
-  if prolonged then
-    local reply = tryCall('PEXPIRE', key, format('%d', prolonged / 1000 - floorDiv(now, 1000)))
-    if type(reply) == 'table' then
-      call('HSET', key, 's', pack(oneWord, 1) .. sub(value, word + 1))
-      error(reply.err, 0)
-    end
+-- prolong has the server keep a key until the instant that its value begins with. If the server denies that, the value does not say so: a
+-- later request tries again.
+local function prolong(key, value, head, now)
+  local reply = tryCall('PEXPIRE', key, format('%d', head / 1000 - floorDiv(now, 1000)))
+  if type(reply) == 'table' then
+    call('HSET', key, 's', pack(oneWord, 1) .. sub(value, word + 1))
+    error(reply.err, 0)
   end
 end
 
@@ -414,6 +400,10 @@ local function saveChanged(pair, now)
   if last == 0 then
     return call('DEL', pair.key)
   end
-  local head, prolonged = headOf(pair.head, last, now)
-  save(pair.key, withCells(pack(oneWord, head) .. text, pair.cells), prolonged, now)
+  local head = (last > pair.head or now > pair.head) and headOf(last, now) or pair.head
+  text = withCells(pack(oneWord, head) .. text, pair.cells)
+  call('HSET', pair.key, 's', text)
+  if head ~= pair.head then
+    prolong(pair.key, text, head, now)
+  end
 end

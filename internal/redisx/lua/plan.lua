@@ -52,7 +52,7 @@ local function finishPair(pair)
   sumCells(pair)
 end
 
--- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, and each limit has a state of its own: unless
+-- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own: unless
 -- its text begins with a minus sign.
 local function newPlan(text)
   local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, logs = {}, keys = 0}
@@ -83,7 +83,7 @@ local function newPlan(text)
         table.insert(plan.settled, op)
       end
       plan.hasDry = plan.hasDry or op.isDry and op.does <= hold
-      if op.isDry or op.does > peek or op.does ~= plan.ops[1].does then
+      if op.isDry or op.does > peek or op.does ~= plan.ops[1].does or place < #plan.pairs then
         isPlain = false
       end
     end

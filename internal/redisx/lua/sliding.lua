@@ -59,12 +59,18 @@ local function moveTo(l, now)
   ring[3], ring[4], ring[5] = min(sum, maxExact), last, oldest
 end
 
--- open brings the ring to now, and returns what is used.
+-- open brings the ring to now, and returns what is used. What it counts in later sub-buckets, of before the clock went back, counts as
+-- charged now.
 function sliding.open(l, text, place, now)
   local ring, n, width, micros = {unpackWords(l.form, text, place)}, l.n, l.width, l.micros
-  local used, newest, oldest = ring[3], ring[4], ring[5]
-  if ring[1] ~= l.kind or ring[2] ~= width or used > maxExact or newest > now - now % width + width or not areEnds(l, newest, oldest) then
+  local used, newest, oldest, isLate = ring[3], ring[4], ring[5], ring[4] > now - now % width + width
+  l.ring = ring
+  if ring[1] ~= l.kind or ring[2] ~= width or used > maxExact or isLate and not l.state or not areEnds(l, newest, oldest) then
     return nil
+  elseif isLate then
+    moveTo(l, now)
+    rewrite(l)
+    used, oldest = ring[3], ring[5]
   elseif newest + micros <= now then
     used = 0
   end
@@ -72,22 +78,12 @@ function sliding.open(l, text, place, now)
     used = max(0, used - ring[oldest / width % n + 6])
     oldest = oldest + width
   end
-  l.ring, l.used = ring, used
+  l.used = used
   return used
 end
 
--- mend counts what a state counts in later sub-buckets, of before the clock went back, as charged now.
-function sliding.mend(l, now)
-  l.ring = {unpackWords(l.form, l.state.text)}
-  if l.ring[4] <= endOf(l.width, now) or not areEnds(l, l.ring[4], l.ring[5]) then
-    return nil
-  end
-  moveTo(l, now)
-  return rewrite(l)
-end
-
--- add adds cost to an opened ring.
-local function add(l, now, cost)
+-- charge adds cost, even if it does not fit.
+function sliding.charge(l, now, cost)
   local ring, width = l.ring, l.width
   if ring[4] ~= now - now % width + width or ring[5] + l.micros <= now then
     moveTo(l, now)
@@ -96,6 +92,7 @@ local function add(l, now, cost)
   cost = min(cost, maxExact - ring[3])
   ring[3], ring[i] = ring[3] + cost, ring[i] + cost
   l.used = ring[3]
+  return ring[4] + l.micros
 end
 
 -- start has an opened ring that counts nothing begin with what its fullest sibling counts (of several, the widest): each count in the
@@ -121,22 +118,18 @@ local function start(l, now)
   end
 end
 
--- charge adds cost, even if it does not fit, to all siblings that count something.
-function sliding.charge(l, now, cost)
-  if l.siblings then
-    if l.used == 0 then
-      start(l, now)
-    end
-    for _, other in ipairs(l.siblings) do
-      if other.used > 0 then
-        add(other, now, cost)
-        store(other)
-        l.others = max(l.others, other.used)
-      end
+-- join prepares an opened ring for a charge of cost, which all siblings that count something count as well.
+function sliding.join(l, now, cost)
+  if l.used == 0 then
+    start(l, now)
+  end
+  for _, other in ipairs(l.siblings) do
+    if other.used > 0 then
+      sliding.charge(other, now, cost)
+      store(other)
+      l.others = max(l.others, other.used)
     end
   end
-  add(l, now, cost)
-  return l.ring[4] + l.micros
 end
 
 function sliding.words(l)
@@ -181,7 +174,7 @@ function sliding.sizeOf(tag, width)
 end
 
 function sliding.compile(l)
-  l.width, l.sibling = l.unit, l.unit
+  l.width, l.sibling, l.lasts = l.unit, l.unit, l.micros + l.unit
   l.n = ceilDiv(l.micros, l.width) + 1
 end
 

@@ -25,30 +25,24 @@ function window.untilUsed(l, now, n)
   return l.used <= n and 0 or l.ends - now
 end
 
--- open brings the window to now, and returns what is used. After the clock went back, the next window is kept.
+-- open brings the window to now, and returns what is used. After the clock went back, the next window is kept, but a later one becomes
+-- the current one.
 function window.open(l, text, place, now)
   local kind, used, start, ends = unpackWords(fourWords, text, place)
   local first, last = windowOf(l, now)
-  if kind ~= l.kind or used > maxExact or start > last then
+  local isLate = start > last
+  if kind ~= l.kind or used > maxExact or isLate and not l.state then
     return nil
   elseif start < first or used == 0 then
     used, start, ends = 0, first, last
-  elseif start == first then
-    ends = last
+  elseif start == first or isLate then
+    start, ends = first, last
   end
   l.used, l.start, l.ends = used, start, ends
-  return used
-end
-
--- mend has a window that is later than the next, because the clock went back, become the current one.
-function window.mend(l, now)
-  local _, used = unpackWords(fourWords, l.state.text)
-  if used > maxExact then
-    return nil
+  if isLate then
+    rewrite(l)
   end
-  l.used = used
-  l.start, l.ends = windowOf(l, now)
-  return rewrite(l)
+  return used
 end
 
 -- charge adds cost, even if it does not fit.
@@ -63,9 +57,8 @@ end
 
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
-  local _, used, start, ends = unpackWords(fourWords, l.state.text)
-  if used > 0 and at >= start and at < ends then
-    l.used, l.start, l.ends = max(0, used - cost), start, ends
+  if l.used > 0 and at >= l.start and at < l.ends then
+    l.used = max(0, l.used - cost)
     store(l)
   end
 end

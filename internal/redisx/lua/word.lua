@@ -7,15 +7,13 @@ local word = 8
 local function wordsWithoutStruct()
   return {
     pack = function(_, ...)
-      local text = {}
-      for i, n in ipairs({...}) do
-        local bytes = {}
-        for k = 1, word do
-          bytes[k], n = n % 256, floor(n / 256)
+      local text = ''
+      for _, n in ipairs({...}) do
+        for _ = 1, word do
+          text, n = text .. string.char(n % 256), floor(n / 256)
         end
-        text[i] = string.char(unpack(bytes))
       end
-      return table.concat(text)
+      return text
     end,
     unpack = function(form, s, first)
       local numbers = {}
