@@ -17,14 +17,8 @@ function bucket.untilUsed(l, now, target)
   if level <= target then
     return 0
   end
-  local tick, rest = l.unit, (level - target) % rate
-  local ticks = (level - target - rest) / rate
-  if rest > 0 then
-    ticks = ticks + 1
-  end
-  if tick == 1 then
-    return min(ticks, maxExact)
-  elseif ticks > floorDiv(2 * maxExact, tick) then
+  local tick, ticks = l.unit, ceilDiv(level - target, rate)
+  if ticks > floorDiv(2 * maxExact, tick) then
     return maxExact
   end
   local more, last = at - now, level - (ticks - 1) * rate
@@ -34,29 +28,20 @@ function bucket.untilUsed(l, now, target)
   return min(max(0, ticks * tick + more), maxExact)
 end
 
--- read returns a stored bucket in ticks of l: the requests used stay the same, rounded up. It returns nil if that makes no sense.
-local function read(l, text)
-  local tag, _, level, at, busy, raised = unpackWords(sixWords, text)
-  if level > maxExact or raised > maxExact then
+-- read returns the level, at, busy and raised of stored words in ticks of l: the requests used stay the same, rounded up. It returns nil
+-- if that makes no sense. A state may be later than now because the clock went back. What would have drained until then is still to
+-- drain, but the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a state may
+-- be later.
+local function read(l, now, tag, _, level, at, busy, raised)
+  if not l.state or level > maxExact or raised > maxExact then
     return nil
   end
   if tag ~= l.tag then
     local period = ceilDiv(l.micros, tickOf[tag % 4])
     level, raised = mulDivUp(level, l.period, period), mulDivUp(raised, l.period, period)
   end
-  return level, at, max(0, busy, at - maxBusy), min(raised, level)
-end
-
-function bucket.words(l)
-  return l.tag, l.rate, l.level, l.at, l.busy, l.raised
-end
-
--- readLate returns the same for a state that may be later than now because the clock went back. What would have drained until then is
--- still to drain, but the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a
--- state may be later.
-local function readLate(l, now)
-  local level, at, busy, raised = read(l, l.state.text)
-  if level and at > now and not l.ended then
+  busy, raised = max(0, busy, at - maxBusy), min(raised, level)
+  if at > now and not l.ended then
     if level > 0 then
       local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
       level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
@@ -68,14 +53,16 @@ local function readLate(l, now)
   return level, at, busy, raised
 end
 
+function bucket.words(l)
+  return l.tag, l.rate, l.level, l.at, l.busy, l.raised
+end
+
 -- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
 function bucket.open(l, text, place, now)
   local tag, rate, level, at, busy, raised = unpackWords(sixWords, text, place)
   if tag ~= l.tag or rate ~= l.rate or at > now or level > maxExact or raised > maxExact then
-    if l.state then
-      level, at, busy, raised = readLate(l, now)
-    end
-    if not l.state or not level then
+    level, at, busy, raised = read(l, now, tag, rate, level, at, busy, raised)
+    if not level then
       return nil
     end
     now = max(at, now)
@@ -178,7 +165,7 @@ end
 
 -- refund takes back what a charge of cost at an earlier instant certainly still counts for, from the bucket's own state.
 function bucket.refund(l, now, at, turn, cost)
-  local level, last, busy, raised = read(l, l.state.text)
+  local level, last, busy, raised = read(l, now, unpackWords(sixWords, l.state.text))
   local all = min(cost, l.capacity) * l.period
   local sure = all
   if turn then
@@ -195,14 +182,14 @@ end
 
 -- giveBack lowers all siblings by n requests, at most by what was used. A ban stays. A bucket drains as before, and a refund still
 -- knows what was charged since.
-function bucket.giveBack(l, n)
+function bucket.giveBack(l, now, n)
   if l.ban > 0 and max(l.level, l.others) > l.full - l.period then
     return
   end
   local siblings = l.siblings or none
   for i = 0, #siblings do
     local one = siblings[i] or l
-    local level, at, busy, raised = read(l, one.state.text)
+    local level, at, busy, raised = read(one, now, unpackWords(sixWords, one.state.text))
     if i == 0 or raised == 0 then
       level = max(0, level - n * l.period)
     else -- only what was used, and not the ban of another rate

@@ -103,24 +103,6 @@ local function releaseHold(pair, at, cost, of)
   return released
 end
 
--- rewindCells lets no hold, and no grant that lasts one period, end later than a new one would: the clock may have gone back.
-local function rewindCells(pair, now)
-  local cells, latestHold, late = pair.cells, endOfHold(now), nil
-  for i = #cells, 1, -1 do
-    local cell, latest = cells[i], latestHold
-    if cell.kind ~= holdCell then
-      latest = cell.kind == grantCell and cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or maxExact
-    end
-    if cell.ends > latest then
-      cell.ends, late = latest, late or {}
-      table.insert(late, 1, table.remove(cells, i))
-    end
-  end
-  for i = 1, late and #late or 0 do
-    addCell(pair, late[i])
-  end
-end
-
 -- addGrant grants n requests to the limits of a kind until an instant. If there are too many grants, the two of this kind that
 -- end first become one, which at no instant grants more.
 local function addGrant(pair, of, ends, n)

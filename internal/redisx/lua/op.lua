@@ -184,7 +184,7 @@ settle[grant] = function(_, op, now)
     if l.algorithm ~= bucket then
       addGrant(op.pair, l.kind, l.ends or now + l.micros, n)
     elseif n > 0 then
-      bucket.giveBack(l, n)
+      bucket.giveBack(l, now, n)
     else
       chargeState(l, now, -n, l.charge, math.huge) -- what is taken away begins no ban
     end
@@ -320,7 +320,7 @@ local function doApart(plan, keyList, first, now, n)
 end
 
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
--- where they are. It returns nil for other pairs.
+-- where they are. It returns nil for other pairs, and if a state has to change because the clock went back.
 local function doPlain(plan, keyList, first, now, n)
   local pairs, logs, admitted, out = plan.pairs, plan.logs, true, out
   for i = 1, #logs do
@@ -331,7 +331,7 @@ local function doPlain(plan, keyList, first, now, n)
     local value, head = tryCall('HGET', keyList[first + k], 's'), 0
     if not value then
       value = pair.blank
-    elseif #value ~= pair.bytes then
+    elseif #value ~= #pair.blank then
       return nil
     else
       head = unpackWords(oneWord, value)

@@ -93,7 +93,7 @@ local function openState(l, now)
   if not own then
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
-  l.state, l.siblings, l.others = own, siblings, 0
+  l.state, l.siblings, l.fullest, l.others = own, siblings, nil, 0
   local used = l.open(l, own.text, 1, now)
   if not used then
     return repair(l, own, now)
@@ -103,7 +103,10 @@ local function openState(l, now)
     if not other.open(other, other.state.text, 1, now) then
       return repair(l, other.state, now)
     end
-    l.others = max(l.others, usedOf(other))
+    local seen = usedOf(other)
+    if seen > l.others or seen == l.others and l.fullest and other.sibling > l.fullest.sibling then
+      l.fullest, l.others = other, seen
+    end
   end
   return used
 end
@@ -166,15 +169,6 @@ function repair(l, broken, now)
   openState(l, now)
   chargeState(l, now, l.capacity, l.charge, math.huge)
   return openState(l, now)
-end
-
--- resetBroken replaces a pair that makes no sense: all its limits are just used up.
-local function resetBroken(pair, now)
-  forget(pair)
-  pair.dirty = true
-  for _, l in ipairs(pair) do
-    repair(l, nil, now)
-  end
 end
 
 -- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense. The pair is in order if
@@ -253,53 +247,60 @@ local function readCells(pair, value, at)
   end
 end
 
--- chargeEnded charges what a hold that has ended held to its limits, at its end.
-local function chargeEnded(pair, cell)
-  for _, l in ipairs(cell.group or none) do
-    l.pair = pair
-    l.key = pair.key .. ':' .. format('%d', l.micros)
-    openState(l, cell.ends)
-    chargeState(l, cell.ends, cell.n, l.charge)
-  end
-end
-
--- advanceCells brings the cells of a pair to now. It drops those that have ended, but not a ban, because the clock may go back.
+-- advanceCells brings the cells of a pair to now. It drops those that have ended, but not a ban, because the clock may go back. What a
+-- hold held that has ended is charged to its limits, at its end. If the clock went back, no hold, and no grant that lasts one period, may
+-- end later than a new one would.
 local function advanceCells(pair, now)
-  rewindCells(pair, now)
-  local cells, i = pair.cells, 1
-  while cells[i] and cells[i].ends <= now do
-    if cells[i].kind == banCell then
-      i = i + 1
-    else
-      local cell = table.remove(cells, i)
-      if cell.kind == holdCell then
-        pair.dirty = true
-        chargeEnded(pair, cell)
+  local cells, kept, late = pair.cells, {}, nil
+  pair.cells = kept
+  for i = 1, #cells do
+    local cell = cells[i]
+    local latest = cell.kind == holdCell and endOfHold(now) or maxExact
+    if cell.kind == grantCell and cell.of % 24 >= 8 then
+      latest = now + floorDiv(cell.of, 24)
+    end
+    if cell.ends > latest then
+      cell.ends, late = latest, late or {}
+      late[#late + 1] = cell
+    elseif cell.ends > now or cell.kind == banCell then
+      kept[#kept + 1] = cell
+    elseif cell.kind == holdCell then
+      pair.dirty = true
+      for _, l in ipairs(cell.group or none) do
+        l.pair, l.key = pair, pair.key .. ':' .. format('%d', l.micros)
+        openState(l, cell.ends)
+        chargeState(l, cell.ends, cell.n, l.charge)
       end
     end
   end
+  for _, cell in ipairs(late or none) do
+    addCell(pair, cell)
+  end
 end
 
--- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it.
+-- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it. If
+-- the value makes no sense, all limits of the pair are just used up.
 local function takeApart(pair, value, now)
+  local isGood = not value
   forget(pair)
   if type(value) == 'table' then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then
       error(value.err, 0)
     end
     call('DEL', pair.key)
-    resetBroken(pair, now)
-  elseif value then
-    local at
-    if #value >= word and #value % word == 0 then
-      pair.head = unpackWords(oneWord, value)
-      at = pair.head <= maxKept and readStates(pair, value)
+  elseif value and #value >= word and #value % word == 0 then
+    pair.head = unpackWords(oneWord, value)
+    local at = pair.head <= maxKept and readStates(pair, value)
+    isGood = at and (at > #value or pcall(readCells, pair, value, at))
+  end
+  if not isGood then
+    forget(pair)
+    pair.dirty = true
+    for _, l in ipairs(pair) do
+      repair(l, nil, now)
     end
-    if not at or at < #value and not pcall(readCells, pair, value, at) then
-      resetBroken(pair, now)
-    elseif at < #value then
-      advanceCells(pair, now)
-    end
+  elseif pair.cells[1] then
+    advanceCells(pair, now)
   end
   sumCells(pair)
 end

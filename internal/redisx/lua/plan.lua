@@ -42,16 +42,6 @@ local function addState(pair, l)
   return shared
 end
 
--- finishPair computes where the states of a plan are in the value of a pair that has just these.
-local function finishPair(pair)
-  pair.blank, pair.bytes = pack(oneWord, 0), word
-  for _, l in ipairs(pair) do
-    l.place, pair.bytes, pair.blank = pair.bytes + 1, pair.bytes + word * l.size, pair.blank .. l.blank
-  end
-  forget(pair)
-  sumCells(pair)
-end
-
 -- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own: unless
 -- its text begins with a minus sign.
 local function newPlan(text)
@@ -113,7 +103,12 @@ local function newPlan(text)
     end
   end
   for _, pair in ipairs(plan.pairs) do
-    finishPair(pair)
+    pair.blank = pack(oneWord, 0)
+    for _, l in ipairs(pair) do -- where its state is in the value of a pair that has just these
+      l.place, pair.blank = #pair.blank + 1, pair.blank .. l.blank
+    end
+    forget(pair)
+    sumCells(pair)
   end
   plan.isPlain = isPlain and not plan.shared
   plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)

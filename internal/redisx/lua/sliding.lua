@@ -13,12 +13,6 @@ local function endOf(width, at)
   return at - at % width + width
 end
 
--- areEnds reports whether these can be the ends of the newest and the oldest sub-bucket of a ring.
-local function areEnds(l, newest, oldest)
-  local width = l.width
-  return newest <= maxExact and newest % width == 0 and oldest % width == 0 and oldest <= newest and newest - oldest < l.n * width
-end
-
 -- untilUsed returns how long after now an opened ring takes to count no more than n.
 function sliding.untilUsed(l, now, n)
   local ring, width = l.ring, l.width
@@ -64,8 +58,9 @@ end
 function sliding.open(l, text, place, now)
   local ring, n, width, micros = {unpackWords(l.form, text, place)}, l.n, l.width, l.micros
   local used, newest, oldest, isLate = ring[3], ring[4], ring[5], ring[4] > now - now % width + width
+  local areEnds = newest <= maxExact and newest % width == 0 and oldest % width == 0 and oldest <= newest and newest - oldest < n * width
   l.ring = ring
-  if ring[1] ~= l.kind or ring[2] ~= width or used > maxExact or isLate and not l.state or not areEnds(l, newest, oldest) then
+  if ring[1] ~= l.kind or ring[2] ~= width or used > maxExact or isLate and not l.state or not areEnds then
     return nil
   elseif isLate then
     moveTo(l, now)
@@ -98,17 +93,9 @@ end
 -- start has an opened ring that counts nothing begin with what its fullest sibling counts (of several, the widest): each count in the
 -- sub-bucket that contains its end, but not in a later one than now's.
 local function start(l, now)
-  local from
-  for _, other in ipairs(l.siblings) do
-    if other.used > 0 and (not from or other.used > from.used or other.used == from.used and other.width > from.width) then
-      from = other
-    end
-  end
+  local from = l.fullest
   l.ring = {unpackWords(l.form, l.blank)}
   moveTo(l, now)
-  if not from then
-    return
-  end
   for ends = from.ring[5], from.ring[4], from.width do
     local n, to = from.ring[ends / from.width % from.n + 6], min(endOf(l.width, ends), l.ring[4])
     if n > 0 and ends + l.micros > now then
@@ -120,14 +107,13 @@ end
 
 -- join prepares an opened ring for a charge of cost, which all siblings that count something count as well.
 function sliding.join(l, now, cost)
-  if l.used == 0 then
+  if l.used == 0 and l.fullest then
     start(l, now)
   end
   for _, other in ipairs(l.siblings) do
     if other.used > 0 then
       sliding.charge(other, now, cost)
       store(other)
-      l.others = max(l.others, other.used)
     end
   end
 end
