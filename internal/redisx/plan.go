@@ -30,11 +30,10 @@ func (j *job) prepare(peek bool) {
 		o := &j.ops[i]
 		if o.isDecided() {
 			o.usages, rest = rest[:len(o.limits)], rest[len(o.limits):]
-			words = appendWords(words, o.cost, o.maxWait)
 		} else {
-			words = appendWords(words, o.cost, o.final, o.at, o.turn)
 			j.settled++
 		}
+		words = appendWords(words, o.cost, o.final, o.at, o.maxWait+o.turn)
 		for n := range o.limits {
 			l := &o.limits[n]
 			plan = j.appendPlan(plan, o, l, n == 0)

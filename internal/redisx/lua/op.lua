@@ -45,8 +45,8 @@ end
 local function bookTurn(l, wait, now, isHeld)
   if heldOf(l) > 0 then
     return wait, true
-  elseif wait > l.op.maxWait then
-    return wait - l.op.maxWait, isHeld
+  elseif wait > l.op.turn then
+    return wait - l.op.turn, isHeld
   end
   l.behind = untilSiblings(l, now, l.room, 0)
   bucket.join(l, now)
@@ -64,7 +64,7 @@ local function decide(plan, isDry, now)
     for k = 1, admitted and #op.limits or 0 do
       local l = op.limits[k]
       local wait, byHolds = openBeside(l, now)
-      if wait > 0 and op.maxWait > 0 then
+      if wait > 0 and op.turn > 0 then
         wait, byHolds = bookTurn(l, wait, now, byHolds)
       end
       if wait > 0 or wait == -1 then
@@ -347,7 +347,7 @@ local function doPlain(plan, keyList, first, now, n)
         return nil
       elseif used > l.room then
         wait = fallsTo(l, now, l.room)
-        if wait > 0 and l.op.maxWait > 0 then
+        if wait > 0 and l.op.turn > 0 then
           wait = bookTurn(l, wait, now)
         end
         if wait >= -1 then

@@ -150,7 +150,7 @@ local function makeRoom(l, now)
 end
 
 -- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book. A limit with siblings joins them
--- first. A bucket whose level was already higher than any, before, begins no ban.
+-- first. A bucket begins no ban if its level before is too high: it is the limit's own, unless the caller gives math.huge.
 local function chargeState(l, now, cost, charge, before)
   before = before or l.level
   if l.siblings then

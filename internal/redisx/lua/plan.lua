@@ -14,17 +14,13 @@
 -- For a calendar window, the unit is how many starts of windows follow these numbers, in ascending order, and the ban is the
 -- process's clock, as the microseconds since 1970 at which its minute began.
 --
--- What differs between requests of one plan are words beside the keys. An op that is decided has two:
+-- What differs between requests of one plan are four words for each op, beside the keys:
 --
---   cost
---   wait      for how many microseconds it may wait for its turn, or 0
---
--- and any other has four:
---
---   cost      what was charged or held
+--   cost      what is asked, or what was charged or held
 --   final     the final cost, or for a ban its microseconds; a grant is of cost - final requests
 --   at        when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
---   turn      1 plus for how many microseconds it waited for its turn, or 0 if it could not wait
+--   turn      of an op that is decided, for how many microseconds it may wait for its turn; of any other, 1 plus for how many it
+--             waited; 0 if it cannot or could not wait
 local take, peek, hold, adjust, release, renew, ban, grant, reset, lend = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 -- addState has a pair have the state of a limit, and returns whether it has one of that kind.
@@ -42,8 +38,9 @@ local function addState(pair, l)
   return shared
 end
 
--- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own: unless
--- its text begins with a minus sign.
+-- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it
+-- only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own:
+-- unless its text begins with a minus sign.
 local function newPlan(text)
   local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, logs = {}, keys = 0}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
@@ -133,17 +130,11 @@ end
 
 -- setNumbers sets the numbers of the ops of a plan from the words of a request, and returns the plan.
 local function setNumbers(plan, numbers)
-  local at, ops, decided = 1, plan.ops, plan.decided
+  local ops, decided = plan.ops, plan.decided
   plan.numbers = numbers
   for i = 1, #ops do
     local op = ops[i]
-    if op.does <= hold then
-      op.cost, op.maxWait = unpackWords(twoWords, numbers, at)
-      at = at + 2 * word
-    else
-      op.cost, op.final, op.at, op.turn = unpackWords(fourWords, numbers, at)
-      at = at + 4 * word
-    end
+    op.cost, op.final, op.at, op.turn = unpackWords(fourWords, numbers, 4 * word * (i - 1) + 1)
   end
   for i = 1, #decided do
     local l = decided[i]
