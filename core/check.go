@@ -80,8 +80,12 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 // request to skip. If a callback fails, the last claim is the failed rule's.
 func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*receipt) (err error) {
 	defer recovered(&err)
-	if len(l.skips) > 0 {
-		if skipped, err := l.skip(c, r); skipped || err != nil {
+	for _, skip := range l.skips {
+		skipped := skip(r)
+		if c.extra != nil {
+			err = c.extra.route
+		}
+		if skipped || err != nil {
 			return err
 		}
 	}
@@ -111,16 +115,6 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 		}
 	}
 	return nil
-}
-
-// skip reports whether r is a request to skip.
-func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
-	for i := 0; i < len(l.skips) && !skipped && err == nil; i++ {
-		if skipped = l.skips[i](r); c.extra != nil {
-			err = c.extra.route
-		}
-	}
-	return skipped, err
 }
 
 // fill sets the fields of a by calling the callbacks of its rule for r. It reports false if the rule does not apply.

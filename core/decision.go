@@ -97,9 +97,8 @@ func (d Decision) IsTooLarge(i int) bool {
 		return r.RetryAfter == Never
 	}
 	for _, c := range d.receipts() { // the cost may fit into what is granted, but for longer than that lasts
-		claims := c.claims()
-		for j := range claims {
-			if first += claims[j].resultCount(); i < first {
+		for j, own := range c.each {
+			if first += len(own); i < first {
 				return c.askedOf(j) > r.Limit.Capacity()+r.Granted
 			}
 		}

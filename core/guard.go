@@ -54,7 +54,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 		if c.held {
 			c.keepHeld(ctx)
 		}
-		if len(c.extra.waits) > 0 {
+		if c.waits() {
 			if err = l.await(ctx, c); err != nil {
 				err = prefix(&cutShort{err})
 			}

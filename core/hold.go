@@ -39,11 +39,11 @@ func (c *receipt) renew(ctx context.Context) error {
 	var renewals []Settlement
 	var places []int // of the renewed claims
 	c.lockIdle()
-	for i, a := range c.claims() {
-		if a.isHeld() {
-			s := c.settlement(i, 0)
-			s.Renew = true
-			renewals, places = append(renewals, s), append(places, i)
+	claims := c.claims()
+	for i, own := range c.each {
+		if claims[i].isHeld() {
+			renewals, places = c.settlements(renewals, i, 0, own), append(places, i)
+			renewals[len(renewals)-1].Renew = true
 		}
 	}
 	if len(renewals) == 0 {

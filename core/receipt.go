@@ -202,12 +202,10 @@ func (c *receipt) record() {
 
 // recordResults is record for the results in extra.
 func (c *receipt) recordResults() {
-	claims, results := c.claims(), c.results()
+	claims := c.claims()
 	c.allowed, c.held = true, false
-	for i := range claims {
+	for i, own := range c.each {
 		a := &claims[i]
-		own := results[:a.resultCount()]
-		results = results[len(own):]
 		a.charged = !a.peek && a.by != byNobody
 		for j := range own {
 			a.charged = a.charged && own[j].Allowed
@@ -221,51 +219,43 @@ func (c *receipt) recordResults() {
 	}
 }
 
-// settlement returns a Settlement of claim i, which was charged.
-func (c *receipt) settlement(i, final int) Settlement {
-	a := &c.claims()[i]
-	s := Settlement{
-		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, Cost: a.cost, DryRun: a.dryRun, Held: a.hold, Lease: a.rule.Lease,
-		Final: final, set: a.set, rule: a.rule, local: a.by == byFallback,
+// each yields the index of each claim of c, which has been decided, and the results of the claim.
+func (c *receipt) each(yield func(i int, own []Result) bool) {
+	claims, results := c.claims(), c.results()
+	for i := range claims {
+		n := claims[i].resultCount()
+		if !yield(i, results[:n:n]) {
+			return
+		}
+		results = results[n:]
 	}
-	if !a.hold { // no request waits for what it holds
-		s.MaxWait = a.rule.MaxWait
-	}
-	switch e := c.extra; {
-	case e != nil && !e.renewed[i].IsZero():
-		s.At = e.renewed[i]
-	case c.decided:
-		s.At = time.UnixMicro(c.answer.at)
-	default:
-		s.At = e.results[c.firstResult(i)].At
-	}
-	return s
 }
 
-// settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
-// one Settlement per limit, because each limit gave the request its own turn.
-func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
-	s := c.settlement(i, final)
-	if s.MaxWait == 0 || final >= max(s.Cost, 1) {
+// settlements appends the Settlements of claim i to dst, which was charged and has the results own. If the request may have
+// waited, there is one Settlement per limit, because each limit gave the request its own turn.
+func (c *receipt) settlements(dst []Settlement, i, final int, own []Result) []Settlement {
+	a := &c.claims()[i]
+	s := Settlement{
+		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, At: own[0].At, Cost: a.cost, DryRun: a.dryRun, Held: a.hold,
+		Lease: a.rule.Lease, Final: final, set: a.set, rule: a.rule, local: a.by == byFallback,
+	}
+	if e := c.extra; e != nil && !e.renewed[i].IsZero() {
+		s.At = e.renewed[i]
+	}
+	if a.hold || a.rule.MaxWait == 0 { // no request waits for what it holds
 		return append(dst, s)
 	}
-	for j := range s.Limits {
+	if s.MaxWait = a.rule.MaxWait; final >= max(s.Cost, 1) {
+		return append(dst, s)
+	}
+	for j := range own {
 		one := s
-		if one.Wait = c.results()[c.firstResult(i)+j].Wait; len(s.Limits) > 1 {
+		if one.Wait = own[j].Wait; len(own) > 1 {
 			one.Limits, one.set = s.Limits[j:j+1], nil
 		}
 		dst = append(dst, one)
 	}
 	return dst
-}
-
-// firstResult returns the index of the first result of claim i.
-func (c *receipt) firstResult(i int) (first int) {
-	claims := c.claims()
-	for j := range claims[:i] {
-		first += claims[j].resultCount()
-	}
-	return first
 }
 
 // keyOf returns the key of the first claim of a rule.
@@ -312,15 +302,17 @@ func (c *receipt) view(room *[1]Result) (d Decision) {
 func (c *receipt) unsettled(dst []Settlement, final func(i int, a *asked) (cost int, wanted bool)) []Settlement {
 	c.lockIdle()
 	defer c.mu().Unlock()
-	claims := c.claims()
-	for i := range claims {
+	claims, results := c.claims(), c.results()
+	for i := range claims { // c.each would move dst to the heap
 		a := &claims[i]
+		own := results[:a.resultCount()]
+		results = results[len(own):]
 		if !a.charged || a.settled {
 			continue
 		}
 		if cost, wanted := final(i, a); wanted {
 			a.settled = true
-			dst = c.settlements(dst, i, cost)
+			dst = c.settlements(dst, i, cost, own)
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil && !c.holds() {

@@ -32,13 +32,8 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	if c.late {
 		return Decision{}, context.DeadlineExceeded
 	}
-	if c.waits() {
+	if c.allowed {
 		err = l.await(ctx, c)
-	}
-	if err == nil && c.allowed {
-		if err = ctx.Err(); err != nil { // also if there was nothing to wait for
-			_ = c.settle(ctx, "", 0) // what cannot be given back stays charged
-		}
 	}
 	if err != nil {
 		return Decision{}, err
@@ -51,16 +46,13 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 // A request that may wait does so for at most the time left. Take has no such deadline, because its caller does not wait for
 // the turn within ctx.
 func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
-	if r == nil && !c.sleeps || !mayWait(c.claims()) {
+	switch {
+	case r == nil && !c.sleeps || !mayWait(c.claims()):
 		return l.decideOnce(ctx, c, maxMaxWait)
+	case c.sleeps:
+		return l.decideInTurn(ctx, r, c)
 	}
-	left := timeLeft(ctx, r, c.sleeps)
-	if !c.sleeps {
-		return l.decideOnce(ctx, c, left)
-	}
-	took, err = l.decideInTurn(ctx, r, c, left)
-	c.late = c.late || err == nil && c.deniedWithin(left)
-	return took, err
+	return l.decideOnce(ctx, c, timeLeft(ctx, r, false))
 }
 
 // mayWait reports whether a request may have to wait for one of claims.
@@ -138,11 +130,9 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 	if c.allowed {
 		return false
 	}
-	claims, results := c.claims(), c.results()
-	for i := range claims {
+	claims := c.claims()
+	for i, own := range c.each {
 		a := &claims[i]
-		own := results[:a.resultCount()]
-		results = results[len(own):]
 		for _, r := range own {
 			if r.Allowed || r.DryRun {
 				continue
@@ -157,47 +147,51 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 
 // decideInTurn is decide for a request that sleeps until its turn. If its rules hold something, it sleeps here, since the
 // request holds nothing while it waits. Otherwise, await sleeps. If too many requests wait, it is decided as if it must not.
-func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt, left time.Duration) (took time.Duration, err error) {
-	claims := c.claims()
+func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
+	left, claims := timeLeft(ctx, r, true), c.claims()
+	decide := func(c *receipt, most time.Duration) (err error) {
+		more, err := l.decideOnce(ctx, c, most)
+		took += more
+		return err
+	}
 	l.waiting.restrict(claims, r)
-	inTurn := slices.Clone(claims)
-	holds := beforeTurn(claims)
-	took, err = l.decideOnce(ctx, c, left)
-	if err == nil {
-		c.denyLate(ctx)
+	early := c.beforeTurn()
+	if err = decide(&early, left); err != nil {
+		return took, err
 	}
-	if err == nil && c.waitFrom(time.Time{}) > 0 && !l.enter(ctx, r, c) {
-		_ = c.settle(ctx, "", 0)
-		c.decided = false
-		if c.extra != nil {
-			c.extra.results, c.extra.degraded = nil, nil
+	early.denyLate(ctx)
+	if early.waitFrom(time.Time{}) > 0 && !l.enter(ctx, r, &early) {
+		_ = early.settle(ctx, "", 0)
+		for i := range claims {
+			claims[i].now = !claims[i].dryRun
 		}
-		for i := range inTurn {
-			inTurn[i].now = inTurn[i].now || !inTurn[i].dryRun
+		early = c.beforeTurn()
+		if err = decide(&early, left); err != nil {
+			return took, err
 		}
-		copy(claims, inTurn)
-		beforeTurn(claims)
-		var more time.Duration
-		more, err = l.decideOnce(ctx, c, left)
-		took += more
 	}
-	if holds && err == nil && c.allowed && pause(ctx, c.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
-		var more time.Duration
-		more, err = l.holdNow(ctx, c, inTurn)
-		took += more
+	later := c.atTurn()
+	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
+		l.leave(&early)
+		if err = decide(&later, 0); err != nil || !later.allowed {
+			_ = early.settle(ctx, "", 0)
+		}
+		if err != nil {
+			return took, err
+		}
+		early.addHeld(claims, &later)
 	}
-	if err != nil {
-		copy(claims, inTurn) // for observers
-	}
-	return took, err
+	*c = early
+	c.late = c.late || c.deniedWithin(left)
+	return took, nil
 }
 
 // denyLate denies the request of c, and gives back what it was charged, if the store has answered so late that its turn comes
 // after the deadline of ctx.
 func (c *receipt) denyLate(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
-	left := max(time.Until(deadline), 0)
-	if !ok || c.waitFrom(time.Time{}) == 0 || c.waitFrom(time.Time{}) < left {
+	left, wait := max(time.Until(deadline), 0), c.waitFrom(time.Time{})
+	if !ok || wait == 0 || wait < left {
 		return
 	}
 	_ = c.settle(ctx, "", 0)
@@ -208,66 +202,50 @@ func (c *receipt) denyLate(ctx context.Context) {
 		}
 	}
 	c.keep(results)
-	claims := c.claims()
-	for i := range claims {
-		claims[i].charged = false
-	}
-	c.allowed, c.late = false, true
+	c.record()
+	c.late = true
 }
 
-// beforeTurn changes claims to what to ask for before the turn of their request: a claim that is held becomes a peek of its
-// rates. It reports whether there is one.
-func beforeTurn(claims []asked) (holds bool) {
-	for i := range claims {
-		a := &claims[i]
-		if !a.hold {
-			continue
-		}
-		holds, a.hold, a.peek = true, false, true
-		if a.set.inFlight {
-			a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
+// beforeTurn returns what to ask for before the turn of c's request: a claim that is held is a peek of its rates.
+func (c *receipt) beforeTurn() receipt {
+	early := receipt{limiter: c.limiter, nested: c.nested, sleeps: c.sleeps}
+	for _, a := range c.claims() {
+		if a.hold {
+			a.hold, a.peek = false, true
+			if a.set.inFlight {
+				a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
+			}
 			if len(a.set.limits) == 0 {
 				a.by = byNobody
 			}
 		}
+		*early.add() = a
 	}
-	return holds
+	return early
 }
 
-// holdNow makes the holds of claims for the request of c, which has had its turn. If that fails, all that the request was
-// charged is given back.
-func (l *Limiter) holdNow(ctx context.Context, c *receipt, claims []asked) (took time.Duration, err error) {
-	l.leave(c)
-	later := receipt{limiter: l}
-	for i := range claims {
-		if claims[i].hold {
-			*later.add() = claims[i]
+// atTurn returns what to ask for at the turn of c's request: the claims that are held.
+func (c *receipt) atTurn() receipt {
+	later := receipt{limiter: c.limiter}
+	for _, a := range c.claims() {
+		if a.hold {
+			*later.add() = a
 		}
 	}
-	took, err = l.decideOnce(ctx, &later, 0)
-	if err != nil || !later.allowed {
-		_ = c.settle(ctx, "", 0)
-	}
-	if err == nil {
-		c.addHeld(claims, &later)
-	}
-	return took, err
+	return later
 }
 
-// addHeld adds later, the decision about those of claims that are held, to c, the decision about the others.
+// addHeld adds later, the decision about those of claims that are held, to c, the decision about all of them before the turn.
 func (c *receipt) addHeld(claims []asked, later *receipt) {
-	own, before, held, after := c.claims(), c.results(), later.claims(), later.results()
-	results := make([]Result, 0, len(before)+len(after))
-	for i := range claims {
-		n := own[i].resultCount()
-		if !claims[i].hold {
-			results = append(results, before[:n]...)
-		} else {
-			own[i], held = held[0], held[1:]
-			count := own[i].resultCount()
-			results, after = append(results, after[:count]...), after[count:]
+	var results []Result
+	all, held, after := c.claims(), later.claims(), later.results()
+	for i, own := range c.each {
+		if claims[i].hold {
+			all[i], held = held[0], held[1:]
+			own = after[:all[i].resultCount()]
+			after = after[len(own):]
 		}
-		before = before[n:]
+		results = append(results, own...)
 	}
 	if later.extra != nil && later.extra.degraded != nil {
 		c.more().degraded = later.extra.degraded
@@ -276,13 +254,16 @@ func (c *receipt) addHeld(claims []asked, later *receipt) {
 	c.record()
 }
 
-// await sleeps until the request of c, which waits, may go on. If ctx ends first, all that it was charged is given
-// back, and await returns the error of ctx.
+// await sleeps until the request of c, which is admitted, may go on. If ctx ends first, or has ended, await gives back what the
+// request was charged, and returns the error of ctx.
 func (l *Limiter) await(ctx context.Context, c *receipt) error {
-	err := pause(ctx, c.waitFrom(time.Time{}))
-	l.leave(c)
+	if c.waits() {
+		_ = pause(ctx, c.waitFrom(time.Time{}))
+		l.leave(c)
+	}
+	err := ctx.Err()
 	if err != nil {
-		_ = c.settle(ctx, "", 0)
+		_ = c.settle(ctx, "", 0) // what cannot be given back stays charged
 	}
 	return err
 }

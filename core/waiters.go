@@ -53,28 +53,18 @@ func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
 	return false
 }
 
-// leave ends the wait of the request of c, if it waits.
-func (l *Limiter) leave(c *receipt) {
-	if c.waits() {
-		l.waiting.remove(c.extra.waits)
-		c.extra.waits = nil
-	}
-}
-
 // waitsFor returns the pairs that the request of c has to wait for, and its peer if that is known.
 func (c *receipt) waitsFor(peer Pair) (pairs []Pair) {
 	if peer != (Pair{}) {
 		pairs = append(pairs, peer)
 	}
-	claims, results := c.claims(), c.results()
-	for i := range claims {
-		one := &claims[i]
-		n := one.resultCount()
-		pair := Pair{one.rule.Name, one.key}
-		if !one.dryRun && slices.ContainsFunc(results[:n], func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(pairs, pair) {
+	claims := c.claims()
+	for i, own := range c.each {
+		a := &claims[i]
+		pair := Pair{a.rule.Name, a.key}
+		if !a.dryRun && slices.ContainsFunc(own, func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(pairs, pair) {
 			pairs = append(pairs, pair)
 		}
-		results = results[n:]
 	}
 	return pairs
 }
@@ -96,16 +86,21 @@ func (w *waiters) add(pairs []Pair) bool {
 	return true
 }
 
-// remove is the reverse of add.
-func (w *waiters) remove(pairs []Pair) {
+// leave ends the wait of the request of c, if it waits.
+func (l *Limiter) leave(c *receipt) {
+	if !c.waits() {
+		return
+	}
+	w := &l.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Add(-1)
-	for _, p := range pairs {
+	for _, p := range c.extra.waits {
 		if w.by[p]--; w.by[p] == 0 {
 			delete(w.by, p)
 		}
 	}
+	c.extra.waits = nil
 }
 
 // ipv6Network is the length of the prefix of an IPv6 address that counts as one peer.
