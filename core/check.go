@@ -51,7 +51,7 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 	c := &g.own.receipt
 	var before []*receipt
 	if c.nested {
-		before = g.own.before().receiptsOf(l, nil)
+		before = g.own.before().receiptsOf(l)
 		if slices.ContainsFunc(before, func(c *receipt) bool { return !c.allowed }) {
 			return nil
 		}

@@ -29,67 +29,49 @@ func (c *carried) before() *carried {
 	return carriedBy(c.Context)
 }
 
-// own returns the decision that c itself carries, with room for its result. It reports false if the decision has not been
-// made.
-func (c *carried) own(room *[1]Result) (d Decision, ok bool) {
-	if e := c.receipt.extra; e != nil && e.added != nil {
-		return *e.added, true
-	}
-	if c.receipt.stage != decided {
-		return d, false
-	}
-	return c.receipt.view(room), true
-}
-
-// decision returns the decisions made so far, joined: by the limiter of c and by the limiters further out. It reports false
-// if there is none.
-func (c *carried) decision() (d Decision, ok bool) {
-	if c == nil {
-		return d, false
-	}
-	d, ok = c.own(new([1]Result))
-	further := c.before()
-	if further == nil {
-		return d, ok
-	}
-	before, made := further.decision()
-	switch {
-	case !made:
-		return d, ok
-	case !ok, c.receipt.isEmpty() && slices.ContainsFunc(before.receipts(), func(o *receipt) bool { return o.limiter == c.receipt.limiter }):
-		return before, true
-	}
-	return join(before, d), true
-}
-
-// receiptsOf appends to dst the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
-func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
+// decisions appends to dst the decisions that c and the contexts further out carry, the outermost first. It leaves out a
+// decision that adds nothing to an earlier one of the same limiter.
+func (c *carried) decisions(dst []Decision) []Decision {
 	if c == nil {
 		return dst
 	}
-	dst = c.before().receiptsOf(l, dst)
-	if d, ok := c.own(new([1]Result)); ok {
+	dst = c.before().decisions(dst)
+	own := &c.receipt
+	again := func(d Decision) bool {
+		return slices.ContainsFunc(d.receipts(), func(o *receipt) bool { return o.limiter == own.limiter })
+	}
+	switch {
+	case own.extra != nil && own.extra.added != nil:
+		dst = append(dst, *own.extra.added)
+	case own.stage == decided && !(own.isEmpty() && slices.ContainsFunc(dst, again)):
+		dst = append(dst, own.view(new([1]Result)))
+	}
+	return dst
+}
+
+// receiptsOf returns the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
+func (c *carried) receiptsOf(l *Limiter) (receipts []*receipt) {
+	for _, d := range c.decisions(nil) {
 		for _, one := range d.receipts() {
 			if one.limiter == l && one.stage != peeking {
-				dst = append(dst, one)
+				receipts = append(receipts, one)
 			}
 		}
 	}
-	return dst
+	return receipts
 }
 
 // ofLimiter returns the decision of c, which has been made, joined with the earlier decisions of the same limiter for
 // the request. room is for the result of c.
 func (c *carried) ofLimiter(room *[1]Result) Decision {
-	var earlier [2]*receipt
-	receipts := c.before().receiptsOf(c.receipt.limiter, earlier[:0])
-	if len(receipts) == 0 {
+	earlier := c.before().receiptsOf(c.receipt.limiter)
+	if len(earlier) == 0 {
 		return c.receipt.view(room)
 	}
 	if !c.receipt.isEmpty() {
-		receipts = append(receipts, &c.receipt)
+		earlier = append(earlier, &c.receipt)
 	}
-	return decisionOf(receipts)
+	return decisionOf(earlier)
 }
 
 // NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries
@@ -98,7 +80,7 @@ func (c *carried) ofLimiter(room *[1]Result) Decision {
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {
-		known, _ := before.decision()
+		known, _ := FromContext(ctx)
 		added := slices.DeleteFunc(slices.Clone(made), func(c *receipt) bool { return slices.Contains(known.receipts(), c) })
 		switch len(added) {
 		case 0:
@@ -126,5 +108,12 @@ func WithoutDecision(ctx context.Context) context.Context {
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.
 // It reports false if there is none.
 func FromContext(ctx context.Context) (d Decision, ok bool) {
-	return carriedBy(ctx).decision()
+	for i, one := range carriedBy(ctx).decisions(nil) {
+		if ok = true; i == 0 {
+			d = one
+		} else {
+			d = join(d, one)
+		}
+	}
+	return d, ok
 }

@@ -82,7 +82,7 @@ func (g *Guard) decision(room *[1]Result) (d Decision) {
 	}
 	switch c := &g.own.receipt; {
 	case c.nested:
-		d, _ = g.own.decision()
+		d, _ = FromContext(&g.own.carried)
 	case c.stage == decided:
 		d = c.view(room)
 	}

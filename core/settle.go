@@ -49,24 +49,21 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 
 // settle settles the claims of a rule at a cost. An empty rule means all rules.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
-	var charged, held []Settlement
-	heldCost := 0
-	all := c.unsettled(nil, func(_ int, a *asked) (int, bool) { return cost, rule == "" || rule == a.rule.Name })
-	for _, s := range all {
-		if s.Held {
-			held = append(held, s)
-			heldCost += max(s.Cost, 1)
-		} else {
-			charged = append(charged, s)
-		}
+	of := func(held bool) []Settlement {
+		return c.unsettled(nil, func(_ int, a *asked) (int, bool) { return cost, a.hold == held && (rule == "" || rule == a.rule.Name) })
 	}
+	charged, held := of(false), of(true)
 	var errs [2]error
 	if len(charged) > 0 {
 		_, err := c.storeOf(charged).settle(ctx, charged)
 		errs[0] = unavailable(err)
 	}
 	if len(held) > 0 {
-		errs[1] = c.settleHeld(ctx, held, ending{outcome: Outcome{Cost: heldCost}})
+		var e ending
+		for i := range held {
+			e.outcome.Cost += max(held[i].Cost, 1)
+		}
+		errs[1] = c.settleHeld(ctx, held, e)
 	}
 	return errors.Join(errs[:]...)
 }
@@ -93,8 +90,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	rule = ruleName(rule)
 	var first *Limiter
 	known := false
-	for c := carriedBy(ctx); c != nil; c = c.before() {
-		d, _ := c.own(new([1]Result))
+	for _, d := range slices.Backward(carriedBy(ctx).decisions(nil)) {
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
 			own := r.limiter.rules.Load().named(rule)
