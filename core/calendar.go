@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -112,17 +111,17 @@ func (c *Calendar) validate() error {
 	return nil
 }
 
-// appendTo appends the period and the options of a calendar limit in the notation of ParseLimits.
-func (c *Calendar) appendTo(b []byte) []byte {
-	b = append(b, c.Unit.String()...)
+// notation returns the period and the options of a calendar limit in the notation of ParseLimits.
+func (c *Calendar) notation() string {
+	s := c.Unit.String()
 	if c.Zone != "" {
-		b = append(append(b, ";tz="...), c.Zone...)
+		s += ";tz=" + c.Zone
 	}
 	if c.From != 0 {
-		b = strconv.AppendInt(append(b, ";from="...), int64(c.From), 10)
+		s += fmt.Sprintf(";from=%d", c.From)
 	}
 	if c.Zone == "" && c.From == 0 && c.Unit < CalendarMonth {
-		b = append(b, ";calendar"...)
+		s += ";calendar"
 	}
-	return b
+	return s
 }

@@ -75,6 +75,19 @@ func (s *limitSet) mistake(cost int, hold bool, lease, maxWait time.Duration) er
 	return nil
 }
 
+// The bounds of a lease.
+const (
+	minLease = time.Millisecond
+	maxLease = 10 * time.Second
+)
+
+func validateLease(d time.Duration) error {
+	if d == 0 || minLease <= d && d <= maxLease {
+		return nil
+	}
+	return invalid("lease must be 0 or between %v and %v, got %v", minLease, maxLease, d)
+}
+
 // A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.
 type Settlement struct {
 	Rule, Key string

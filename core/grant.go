@@ -61,9 +61,7 @@ func (l *Limiter) Grants() Grants {
 	}
 	l.grants.mu.Lock()
 	defer l.grants.mu.Unlock()
-	last := slices.Clone(l.grants.last)
-	slices.Reverse(last)
-	return Grants{maps.Clone(l.grants.made), last}
+	return Grants{maps.Clone(l.grants.Made), slices.Clone(l.grants.Last)}
 }
 
 // A Granted is a grant that a limiter has made.
@@ -84,20 +82,16 @@ const keptGrants = 100
 
 // grants remembers the grants of a limiter.
 type grants struct {
-	mu   sync.Mutex
-	made map[string]uint64 // bounded by the names of rules
-	last []Granted         // the oldest first
+	mu sync.Mutex
+	Grants
 }
 
 func (s *grants) add(g Granted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.made == nil {
-		s.made = make(map[string]uint64)
+	if s.Made == nil {
+		s.Made = make(map[string]uint64) // bounded by the names of rules
 	}
-	s.made[g.Rule]++
-	if len(s.last) == keptGrants {
-		s.last = slices.Delete(s.last, 0, 1)
-	}
-	s.last = append(s.last, g)
+	s.Made[g.Rule]++
+	s.Last = append([]Granted{g}, s.Last[:min(len(s.Last), keptGrants-1)]...)
 }

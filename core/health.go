@@ -49,3 +49,10 @@ func (l *Limiter) StoreHealth() Health {
 	}
 	return h
 }
+
+// LeaseStats describes the leases of a store in this process.
+type LeaseStats struct {
+	Keys      int    // keys that are leased now
+	Decisions uint64 // requests that were decided from a lease
+	Returned  uint64 // requests charged ahead that were returned unused
+}

@@ -265,32 +265,26 @@ func periodMistake(period string) error {
 // String returns l in the notation that ParseLimits reads back: "100/1m", "100/1m;burst=20", "240/1h;fixed-window",
 // "60/1m;sliding-window;buckets=6", "5/10m;ban=1h", "20 at once", "10000/month;tz=Europe/Berlin;from=15", "500/week;calendar".
 func (l Limit) String() string {
-	b := strconv.AppendInt(nil, int64(l.Rate), 10)
 	if l.Algorithm == InFlight {
-		return string(append(b, atOnce...))
+		return strconv.Itoa(l.Rate) + atOnce
 	}
-	b = append(b, '/')
 	if l.Calendar.Unit != 0 && l.Period == 0 {
-		return string(l.Calendar.appendTo(b))
+		return fmt.Sprintf("%d/%s", l.Rate, l.Calendar.notation())
 	}
-	b = append(b, periodString(l.Period)...)
+	s := fmt.Sprintf("%d/%s", l.Rate, periodString(l.Period))
 	if l.Algorithm != TokenBucket {
-		b = append(b, ';')
-		b = append(b, l.Algorithm.String()...)
+		s += ";" + l.Algorithm.String()
 	}
 	if l.Burst != 0 {
-		b = append(b, ";burst="...)
-		b = strconv.AppendInt(b, int64(l.Burst), 10)
+		s += fmt.Sprintf(";burst=%d", l.Burst)
 	}
 	if l.Buckets != 0 {
-		b = append(b, ";buckets="...)
-		b = strconv.AppendInt(b, int64(l.Buckets), 10)
+		s += fmt.Sprintf(";buckets=%d", l.Buckets)
 	}
 	if l.Ban != 0 {
-		b = append(b, ";ban="...)
-		b = append(b, periodString(l.Ban)...)
+		s += ";ban=" + periodString(l.Ban)
 	}
-	return string(b)
+	return s
 }
 
 // atOnce follows the rate of an InFlight limit in the notation.
