@@ -167,7 +167,8 @@ func (a *asked) identify(r *http.Request) error {
 
 // replaceLimits sets the limits of a to what the rule's Override returns for the key or, if that is none, its Tier for r,
 // unless r is nil.
-func (a *asked) replaceLimits(r *http.Request, key string) error {
+func (a *asked) replaceLimits(r *http.Request, key string) (err error) {
+	defer recovered(&err)
 	callback, limits := "override", []Limit(nil)
 	if a.rule.Override != nil {
 		limits = a.rule.Override(key)
@@ -180,7 +181,7 @@ func (a *asked) replaceLimits(r *http.Request, key string) error {
 		return nil
 	}
 	a.set = limitSetOf(limits)
-	err := a.set.err
+	err = a.set.err
 	if err == nil && a.rule.MaxWait > 0 && !a.set.waits {
 		err = limitsCanWait(a.rule.MaxWait, limits)
 	}

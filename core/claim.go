@@ -139,11 +139,6 @@ func (s *Settlement) compile() ([]algorithm.Limit, error) {
 	return set.compiled, nil
 }
 
-// claim returns the claim that s settles.
-func (s *Settlement) claim() Claim {
-	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
-}
-
 // A Pair is for stores: a rule and a key, which together name a counter. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 

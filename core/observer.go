@@ -103,8 +103,9 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	o := observations.Get().(*Observation)
 	for i := range held {
-		o.Claims = append(o.Claims, held[i].claim())
-		o.Charged += held[i].Final
+		s := &held[i]
+		o.Claims = append(o.Claims, Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: true, Lease: s.Lease})
+		o.Charged += s.Final
 	}
 	o.Decision = c.view(new([1]Result))
 	outcome := e.outcome

@@ -18,16 +18,9 @@ type outageLog struct {
 	down    atomic.Bool // the state that was logged last; written with mu locked
 
 	mu      sync.Mutex
-	next    time.Time    // the earliest time to log the next outage
-	turns   []outageTurn // to be logged
-	writing bool         // a goroutine is logging them
-}
-
-// An outageTurn is the beginning or the end of an outage.
-type outageTurn struct {
-	ctx  context.Context
-	down bool
-	err  error
+	next    time.Time // the earliest time to log the next outage
+	turns   []func()  // log the beginning or the end of an outage each
+	writing bool      // a goroutine is calling them
 }
 
 // note logs that the store has gone down or is back, unless that was logged already. down is the state of the breaker
@@ -46,11 +39,18 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	if down {
 		o.next = now.Add(reportInterval)
 	}
-	o.turns = append(o.turns, outageTurn{context.WithoutCancel(ctx), down, err})
+	ctx = context.WithoutCancel(ctx)
+	o.turns = append(o.turns, func() {
+		if down {
+			o.log.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
+		} else {
+			o.log.log().InfoContext(ctx, "spillgate: the store is back")
+		}
+	})
 	o.write()
 }
 
-// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu while it logs, because a slog handler may
+// write calls o.turns, unless another goroutine is doing so. It unlocks o.mu while it logs, because a slog handler may
 // be slow, or call StoreHealth.
 func (o *outageLog) write() {
 	if o.writing {
@@ -59,21 +59,13 @@ func (o *outageLog) write() {
 	o.writing = true
 	defer func() { o.writing = false }()
 	for len(o.turns) > 0 {
-		t := o.turns[0]
+		turn := o.turns[0]
 		o.turns = o.turns[1:]
 		func() {
 			o.mu.Unlock()
 			defer o.mu.Lock()
-			t.write(o.log.log())
+			turn()
 		}()
-	}
-}
-
-func (t *outageTurn) write(log *slog.Logger) {
-	if t.down {
-		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
-	} else {
-		log.InfoContext(t.ctx, "spillgate: the store is back")
 	}
 }
 

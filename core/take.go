@@ -86,7 +86,7 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 	a.rule, a.set, a.key, a.cost = own, own.set, claim.Key, claim.Cost
 	a.peek, a.hold, a.dryRun = claim.Peek, claim.Hold && !claim.Peek, own.DryRun || claim.DryRun
 	if own.Override != nil && len(claim.Limits) == 0 && a.key != "" {
-		if err := a.override(); err != nil {
+		if err := a.replaceLimits(nil, a.key); err != nil {
 			return err
 		}
 	}
@@ -113,12 +113,6 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 		a.cost = min(max(a.cost, 1), a.set.smallest)
 	}
 	return nil
-}
-
-// override is replaceLimits without a request.
-func (a *asked) override() (err error) {
-	defer recovered(&err)
-	return a.replaceLimits(nil, a.key)
 }
 
 // noLimits are the limits of a claim that has none and no rule.
