@@ -21,9 +21,7 @@ type Claim struct {
 	// Overridden is for observers: the limits come from the rule's Override. A Limiter sets it.
 	Overridden bool
 
-	// Set by a Limiter, and nil otherwise.
-	rule *activeRule
-	set  *limitSet // Limits, compiled
+	set *limitSet // Limits, compiled, if a limiter has done so
 }
 
 // maxClaims bounds the claims of a Take, so that no request keeps a store busy for long.

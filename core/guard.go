@@ -76,17 +76,15 @@ func (g *Guard) Decision() Decision {
 }
 
 // decision is Decision with room for the result, if no other limiter has decided.
-func (g *Guard) decision(room *[1]Result) (d Decision) {
+func (g *Guard) decision(room *[1]Result) Decision {
+	if c := &g.own.receipt; c.nested || c.stage != decided {
+		d, _ := FromContext(&g.own.carried)
+		return d
+	}
 	if g.room != nil {
 		room = g.room
 	}
-	switch c := &g.own.receipt; {
-	case c.nested:
-		d, _ = FromContext(&g.own.carried)
-	case c.stage == decided:
-		d = c.view(room)
-	}
-	return d
+	return g.own.receipt.view(room)
 }
 
 // Admitted reports whether this limiter admits the request, whatever outer limiters decided.

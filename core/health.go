@@ -36,7 +36,10 @@ func (l *Limiter) StoreHealth() Health {
 	}
 	b := l.store.breaker.State(time.Now())
 	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls, Waiting: int(l.waiting.all.Load())}
-	h.Overloads, h.OverloadedAt = l.store.overload.state()
+	o := &l.store.overload
+	o.mu.Lock()
+	h.Overloads, h.OverloadedAt = o.requests, o.last
+	o.mu.Unlock()
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()
 		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held

@@ -85,7 +85,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		if err != nil {
 			return dst, err
 		}
-		o.Pair, o.Limits, o.Cost = c.rule.pair(c.Rule, c.Key), compiled, int64(c.Cost)
+		o.Pair, o.Limits, o.Cost = memory.RuleOf(ruleName(c.Rule)).Pair(c.Key), compiled, int64(c.Cost)
 		o.Kind, o.DryRun, o.MaxWait = kindOf(c.Peek, c.Hold), c.DryRun, c.MaxWait.Microseconds()
 		limits += len(compiled)
 	}
@@ -165,14 +165,6 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 	c.more().results = results
 }
 
-// pair returns the pair of a rule and a key. r is the rule that the claim was made from, or nil.
-func (r *activeRule) pair(rule, key string) memory.Pair {
-	if r != nil && r.Name == rule { // otherwise a store in front of this one may have changed the claim
-		return r.hash.Pair(key)
-	}
-	return memory.RuleOf(ruleName(rule)).Pair(key)
-}
-
 // Settle implements Store. It applies all settlements at one instant: no other call sees only some of them applied. Its
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
@@ -192,7 +184,7 @@ func (m *MemoryStore) settle(settlements []Settlement) error {
 	for i := range settlements {
 		s := &settlements[i]
 		o := memory.Op{
-			Pair: s.rule.pair(s.Rule, s.Key), Limits: s.set.of(s.Limits).compiled, Cost: int64(s.Cost), DryRun: s.DryRun,
+			Pair: memory.RuleOf(ruleName(s.Rule)).Pair(s.Key), Limits: s.set.of(s.Limits).compiled, Cost: int64(s.Cost), DryRun: s.DryRun,
 			At: memory.NoInstant, Turn: algorithm.NoTurn, Kind: memory.Adjust, N: int64(s.Final),
 		}
 		if !s.At.IsZero() {

@@ -90,10 +90,3 @@ func (o *overload) note(ctx context.Context, log *slog.Logger, err error) {
 		log.WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
 	}
 }
-
-// state returns the number of requests counted and the time of the last one.
-func (o *overload) state() (requests uint64, last time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.requests, o.last
-}

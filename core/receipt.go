@@ -56,7 +56,7 @@ const (
 
 // makeClaim sets c to a as observers see it.
 func (a *asked) makeClaim(c *Claim) {
-	c.Rule, c.Key, c.Limits, c.rule, c.set = a.rule.Name, a.key, a.set.limits, a.rule, a.set
+	c.Rule, c.Key, c.Limits, c.set = a.rule.Name, a.key, a.set.limits, a.set
 	c.Cost, c.Lease, c.MaxWait = a.cost, a.rule.Lease, a.rule.MaxWait
 	c.Peek, c.DryRun, c.Hold, c.Overridden = a.peek, a.dryRun, a.hold, a.over
 }

@@ -245,26 +245,20 @@ func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.C
 		if !errors.Is(err, breaker.ErrTooMany) { // otherwise the call waited, but the store was not asked
 			took = ended.Sub(begun)
 		}
-		k.record(ctx, ended, call, err)
+		var down bool
+		switch {
+		case err == nil:
+			down = call.Succeed(ended)
+		case errors.Is(err, ErrInvalid), errors.Is(err, breaker.ErrTooMany): // they say nothing about the health of the store
+			down = call.Dismiss()
+		default:
+			down = call.Fail(ended, err)
+		}
+		k.outages.note(ctx, ended, down)
 	}()
 	defer storePanicked(&err)
 	err = f(k.within(begun, ctx))
 	return 0, err
-}
-
-// record tells the breaker how a call ended, and logs if that begins or ends an outage. Neither claims at fault nor a store with
-// too many calls in flight say anything about its health.
-func (k *storeClient) record(ctx context.Context, now time.Time, call breaker.Call, err error) {
-	var down bool
-	switch {
-	case err == nil:
-		down = call.Succeed(now)
-	case errors.Is(err, ErrInvalid), errors.Is(err, breaker.ErrTooMany):
-		down = call.Dismiss()
-	default:
-		down = call.Fail(now, err)
-	}
-	k.outages.note(ctx, now, down)
 }
 
 // A sharedDeadline is the end of calls that began within a short time of each other. They share one context and its timer.
