@@ -62,16 +62,16 @@ func (c *carried) receiptsOf(l *Limiter) (receipts []*receipt) {
 }
 
 // ofLimiter returns the decision of c, which has been made, joined with the earlier decisions of the same limiter for
-// the request. room is for the result of c.
+// the request. room is for the result of c, if there are none.
 func (c *carried) ofLimiter(room *[1]Result) Decision {
-	earlier := c.before().receiptsOf(c.receipt.limiter)
-	if len(earlier) == 0 {
+	if !c.receipt.nested {
 		return c.receipt.view(room)
 	}
-	if !c.receipt.isEmpty() {
-		earlier = append(earlier, &c.receipt)
+	receipts := c.before().receiptsOf(c.receipt.limiter)
+	if len(receipts) == 0 || !c.receipt.isEmpty() {
+		receipts = append(receipts, &c.receipt)
 	}
-	return decisionOf(earlier)
+	return decisionOf(receipts)
 }
 
 // NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries

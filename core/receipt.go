@@ -202,10 +202,12 @@ func (c *receipt) record() {
 
 // recordResults is record for the results in extra.
 func (c *receipt) recordResults() {
-	claims := c.claims()
+	claims, results := c.claims(), c.extra.results
 	c.allowed, c.held = true, false
-	for i, own := range c.each {
+	for i := range claims {
 		a := &claims[i]
+		own := results[:a.resultCount()]
+		results = results[len(own):]
 		a.charged = !a.peek && a.by != byNobody
 		for j := range own {
 			a.charged = a.charged && own[j].Allowed
