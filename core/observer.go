@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,17 +50,6 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// setClaims sets o.Claims, whose room it reuses.
-func (o *Observation) setClaims(claims []asked) {
-	if cap(o.Claims) < len(claims) {
-		o.Claims = make([]Claim, len(claims))
-	}
-	o.Claims = o.Claims[:len(claims)]
-	for i := range claims {
-		claims[i].makeClaim(&o.Claims[i])
-	}
-}
-
 // release returns o to the pool. It clears the fields that would keep the request in memory.
 func (o *Observation) release() {
 	*o = Observation{Claims: o.Claims[:0]}
@@ -80,11 +70,18 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 		err = prefix(err)
 	}
 	claims := c.claims()
-	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
+	charges := slices.ContainsFunc(claims, func(a asked) bool { return !a.peek })
+	if !charges && (err == nil || len(claims) > 0) || c.stage == peeking {
 		return err
 	}
 	o := observations.Get().(*Observation)
-	o.setClaims(claims)
+	if cap(o.Claims) < len(claims) {
+		o.Claims = make([]Claim, len(claims))
+	}
+	o.Claims = o.Claims[:len(claims)]
+	for i := range claims {
+		claims[i].makeClaim(&o.Claims[i])
+	}
 	if o.Request, o.Store = r, took; err != nil {
 		o.Err = err
 	} else {
@@ -131,14 +128,4 @@ func (l *Limiter) notify(ctx context.Context, o *Observation, n int) {
 	for ; n < len(l.observers); n++ {
 		l.observers[n](ctx, o)
 	}
-}
-
-// allPeek reports whether there are claims and all of them are peeks.
-func allPeek(claims []asked) bool {
-	for i := range claims {
-		if !claims[i].peek {
-			return false
-		}
-	}
-	return len(claims) > 0
 }

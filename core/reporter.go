@@ -19,8 +19,8 @@ type reporter struct {
 	logger *slog.Logger // nil: slog.Default()
 
 	mu    sync.Mutex
-	lines map[failureKind]*failureLine // bounded by the names of rules
-	costs map[string]bool              // the rule names that costIgnored has logged, at most maxCosts
+	lines map[failureKind]failureLine // bounded by the names of rules
+	costs map[string]bool             // the rule names that costIgnored has logged, at most maxCosts
 }
 
 // Failures of one failureKind are counted and logged together.
@@ -100,18 +100,15 @@ func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
 func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {
 	now := time.Now()
 	p.mu.Lock()
-	line := p.lines[kind]
-	if line == nil {
-		if p.lines == nil {
-			p.lines = make(map[failureKind]*failureLine)
-		}
-		line = new(failureLine)
-		p.lines[kind] = line
+	if p.lines == nil {
+		p.lines = make(map[failureKind]failureLine)
 	}
+	line := p.lines[kind]
 	due, suppressed := !now.Before(line.next), line.suppressed
 	if line.suppressed++; due {
-		*line = failureLine{next: now.Add(reportInterval)}
+		line = failureLine{next: now.Add(reportInterval)}
 	}
+	p.lines[kind] = line
 	p.mu.Unlock()
 	if !due {
 		return

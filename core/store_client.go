@@ -141,15 +141,16 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 			denied = denied || known[i]
 		}
 	}
+	if !denied {
+		return false
+	}
 	for i := range claims {
-		if denied && !known[i] {
+		if !known[i] {
 			claims[i].by = byNobody
 		}
 	}
-	if denied {
-		c.keep(results)
-	}
-	return denied
+	c.keep(results)
+	return true
 }
 
 // settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took,

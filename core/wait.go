@@ -57,12 +57,7 @@ func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took
 
 // mayWait reports whether a request may have to wait for one of claims.
 func mayWait(claims []asked) bool {
-	for i := range claims {
-		if a := &claims[i]; a.rule.MaxWait > 0 && !a.dryRun {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(claims, func(a asked) bool { return a.rule.MaxWait > 0 && !a.dryRun })
 }
 
 // reserve is how much of the time left a request has for its response, give or take a half. The time left of requests with
