@@ -57,15 +57,15 @@ func (p *answer) pack(a *memory.Answer, at int64) bool {
 
 // packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.
 func (p *answer) packResult(r *Result, a *asked) bool {
-	own := memory.Answer{Wait: r.Wait.Microseconds()}
-	if !r.Allowed {
-		own.Retry = algorithm.Never
-		if r.RetryAfter != Never {
-			own.Retry = r.RetryAfter.Microseconds()
-		}
+	p.at, p.wait = r.At.UnixMicro(), r.Wait.Microseconds()
+	switch {
+	case r.Allowed:
+	case r.RetryAfter == Never:
+		p.wait = -algorithm.Never
+	default:
+		p.wait = -r.RetryAfter.Microseconds()
 	}
-	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
-	p.pack(&own, r.At.UnixMicro())
+	p.remaining, p.refill, p.reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
 	var back Result
 	p.unpack(&back, a)
 	return back == *r
