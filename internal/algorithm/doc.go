@@ -1,10 +1,10 @@
 // Package algorithm measures requests by a limit, in whole numbers: state in, state out.
 //
 //	s := algorithm.State{Limit: &limit, Stored: record, Now: now}
-//	if wait := limit.Row.Open(&s, cost); wait == 0 {
+//	if wait := s.Open(cost); wait == 0 {
 //		limit.Row.Charge(&s, cost)
 //	}
-//	limit.Row.Report(&s) // sets s.Usage
+//	s.Report() // sets s.Usage
 //
 // It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch. The Lua files of internal/redisx
 // have the functions of Row under the same names, and tests compare both with internal/oracle.

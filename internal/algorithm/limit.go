@@ -19,11 +19,12 @@ type Limit struct {
 	Kind    uint64 // finds the states of the limit within a pair: its algorithm, and its period or calendar
 	Sibling uint32 // finds its own: the rate of a bucket, the number of sub-buckets of a sliding window, else 0
 
+	Full   int64 // Capacity × Period: what is used if nothing is left
+	Period int64 // what one request uses: 1, or of a TokenBucket the period in ticks, rounded up
+
 	// TokenBucket: a tick is the finest of µs, ms and s in which a full bucket and a banned bucket fit MaxExact.
-	Unit   int64  // microseconds per tick
-	Code   uint64 // of Unit: where it is in Units
-	Period int64  // the period in ticks, rounded up
-	Full   int64  // Capacity × Period: the level of a full bucket
+	Unit int64  // microseconds per tick
+	Code uint64 // of Unit: where it is in Units
 }
 
 // Units are the microseconds of each tick.
@@ -35,7 +36,7 @@ const CellsKind = 0
 // Compile returns l with its computed fields. It reports false if there is no tick in which a full and a banned bucket
 // of l fit MaxExact.
 func Compile(l Limit) (Limit, bool) {
-	l.Row = &Table[l.Algorithm]
+	l.Row, l.Full, l.Period = &Table[l.Algorithm], l.Capacity, 1
 	l.Kind = (uint64(l.Micros)|l.Calendar)<<codeBits | uint64(l.Algorithm)<<2
 	switch l.Algorithm {
 	case TokenBucket:

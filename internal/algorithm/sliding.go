@@ -94,17 +94,24 @@ func (g *ring) moveTo(period, now int64) {
 // slidingWindow is the row of SlidingWindow. Every sibling counts every charge of the pair.
 var slidingWindow = Row{
 	Name: "sliding-window",
-	Open: func(s *State, cost int64) int64 {
-		s.used = 0
+	Open: func(s *State) (used int64) {
 		for i := range s.Run {
 			if g, ok := s.ringOf(&s.Run[i]); ok {
 				if g.At-g.width > s.Now && g.Level > 0 {
 					g.moveTo(s.Limit.Micros, s.Now)
 				}
-				s.used = max(s.used, g.used(s.Limit.Micros, s.Now))
+				used = max(used, g.used(s.Limit.Micros, s.Now))
 			}
 		}
-		return s.waitFor(cost, (*State).untilRing)
+		return used
+	},
+	UntilUsed: func(s *State, target int64) (longest int64) {
+		for i := range s.Run {
+			if g, ok := s.ringOf(&s.Run[i]); ok {
+				longest = max(longest, g.until(s.Limit.Micros, s.Now, target))
+			}
+		}
+		return longest
 	},
 	Charge: chargeRing,
 	Refund: func(s *State, at, _, cost int64) {
@@ -126,34 +133,22 @@ var slidingWindow = Row{
 			}
 		}
 	},
-	Report: func(s *State) { s.Usage = s.report(s.used, (*State).untilRing) },
-	Ends:   periodEnds,
+	Ends: periodEnds,
 }
 
 // periodEnds is Ends for states in which each charge counts for one period.
-func periodEnds(r *Record) int64 {
-	if r.Level == 0 {
-		return r.At
-	}
-	return r.At + r.micros()
-}
-
-// untilRing returns how long after s.Now all siblings take to count no more than target.
-func (s *State) untilRing(target int64) (longest int64) {
-	if s.used <= target {
-		return 0
-	}
-	for i := range s.Run {
-		if g, ok := s.ringOf(&s.Run[i]); ok {
-			longest = max(longest, g.until(s.Limit.Micros, s.Now, target))
-		}
-	}
-	return longest
-}
+func periodEnds(r *Record) int64 { return r.At + r.micros() }
 
 // chargeRing charges its own ring, and its siblings as far as they count something.
 func chargeRing(s *State, cost int64) {
-	if s.Siblings > 0 || s.used == 0 {
+	own := s.Stored
+	if own.Extra == 0 {
+		own.Extra = s.Logs.Add(Log{n: make([]int64, own.Sibling+1)})
+	}
+	if s.Siblings > 0 {
+		s.emptySiblings()
+	}
+	if own.Level == 0 || periodEnds(own) <= s.Now {
 		s.startRing()
 	}
 	cost = min(cost, MaxExact-s.used)
@@ -169,39 +164,20 @@ func chargeRing(s *State, cost int64) {
 	s.used += cost
 }
 
-// startRing clears rings that count nothing any more, so that they do not even if the clock goes back. If its own is one, it
-// starts from the fullest sibling (of several, the one with the widest sub-buckets): it counts what that counts, each count in
-// the sub-bucket that contains its end, but not in a later one than now's.
+// startRing starts its own ring, which counts nothing, from the fullest sibling (of several, the one with the widest sub-buckets):
+// it counts what that counts, each count in the sub-bucket that contains its end, but not in a later one than now's.
 func (s *State) startRing() {
-	period := s.Limit.Micros
-	var from ring
-	var most int64
-	own := s.Stored
-	if own.Extra == 0 {
-		own.Extra = s.Logs.Add(Log{n: make([]int64, own.Sibling+1)})
-	}
-	for i := range s.Run {
-		g, ok := s.ringOf(&s.Run[i])
-		if !ok {
-			continue
-		}
-		used := g.used(period, s.Now)
-		switch {
-		case used == 0:
-			clear(g.n)
-			g.Level = 0
-		case used > most || used == most && g.width > from.width:
-			from, most = g, used
-		}
-	}
-	if own.Level > 0 {
-		return
-	}
-	g, _ := s.ringOf(own)
-	g.At = g.endOf(s.Now)
+	g, _ := s.ringOf(s.Stored)
+	clear(g.n)
+	g.Level, g.At = 0, g.endOf(s.Now)
 	g.oldest = g.At
-	if most == 0 {
-		return
+	from, most, period := g, int64(0), s.Limit.Micros
+	for i := range s.Run {
+		if other, ok := s.ringOf(&s.Run[i]); ok {
+			if used := other.used(period, s.Now); used > most || used == most && other.width > from.width {
+				from, most = other, used
+			}
+		}
 	}
 	for end := from.oldest; end <= from.At; end += from.width {
 		if n := *from.at(end); n > 0 && end+period > s.Now {

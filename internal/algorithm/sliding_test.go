@@ -26,7 +26,7 @@ func slidingOf(l *Limit) *State {
 // charge charges cost at now.
 func (s *State) charge(now, cost int64) {
 	s.Now = now
-	s.Limit.Row.Open(s, cost)
+	s.Open(cost)
 	s.Limit.Row.Charge(s, cost)
 }
 
@@ -94,11 +94,11 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 				s.Now = now
 				for range 5 {
 					cost := 1 + rand.Int64N(l.Rate)
-					if got, want := l.Row.Open(s, cost), want.until(now, l.Rate-cost); got != want {
+					if got, want := s.Open(cost), want.until(now, l.Rate-cost); got != want {
 						t.Fatalf("width %d, step %d: a cost of %d fits after %dµs, want %d", width, step, cost, got, want)
 					}
 				}
-				l.Row.Report(s)
+				s.Report()
 				if u := s.Usage; u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
 					t.Fatalf("width %d, step %d: %+v", width, step, u)
 				}
@@ -126,8 +126,8 @@ func TestLogHasABoundedNumberOfMembers(t *testing.T) {
 		t.Errorf("%d used, %d instants", s.used, len(s.log().n))
 	}
 	s.Cells.Grant(l.Kind, 5000, MaxMembers)
-	if s.Now = 1000; l.Row.Open(s, 6000) != 1 || l.Row.Open(s, 4000) != 0 {
-		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, l.Row.Open(s, 6000), l.Row.Open(s, 4000))
+	if s.Now = 1000; s.Open(6000) != 1 || s.Open(4000) != 0 {
+		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.Open(6000), s.Open(4000))
 	}
 }
 

@@ -31,13 +31,16 @@ func (g *Log) after(at int64) int {
 // Log as Extra.
 var slidingLog = Row{
 	Name: "sliding-log",
-	Open: func(s *State, cost int64) int64 {
+	Open: func(s *State) int64 {
 		g := s.log()
 		for i := len(g.n) - 1; i >= g.head && g.n[i] > s.Now; i-- { // the clock has gone back
 			g.n[i], s.Stored.At = s.Now, s.Now
 		}
-		s.used = int64(len(g.n) - g.after(s.Now-s.Limit.Micros))
-		return s.waitFor(cost, (*State).untilLog)
+		return int64(len(g.n) - g.after(s.Now-s.Limit.Micros))
+	},
+	UntilUsed: func(s *State, target int64) int64 {
+		g := s.log()
+		return g.n[int64(len(g.n))-target-1] + s.Limit.Micros - s.Now
 	},
 	Charge: func(s *State, cost int64) {
 		r := s.Stored
@@ -63,17 +66,7 @@ var slidingLog = Row{
 			}
 		}
 	},
-	Report: func(s *State) { s.Usage = s.report(s.used, (*State).untilLog) },
-	Ends:   periodEnds,
-}
-
-// untilLog returns how long after s.Now the log takes to count no more than target.
-func (s *State) untilLog(target int64) int64 {
-	if s.used <= target {
-		return 0
-	}
-	g := s.log()
-	return g.n[int64(len(g.n))-target-1] + s.Limit.Micros - s.Now
+	Ends: periodEnds,
 }
 
 // drop drops the instants before index n. It moves the others to the front when that makes room for as many, or for the next
@@ -82,11 +75,9 @@ func (g *Log) drop(n int) {
 	g.head = n
 	kept := g.n[n:]
 	switch {
-	case len(kept) == 0 && cap(g.n) > fewMembers:
-		*g = Log{}
 	case cap(g.n) > fewMembers && cap(g.n) > 4*len(kept):
 		*g = Log{n: append(make([]int64, 0, 2*len(kept)), kept...)}
-	case n > 0 && (2*n >= len(g.n) || len(g.n) == cap(g.n)):
+	case 2*n >= len(g.n) || len(g.n) == cap(g.n):
 		*g = Log{n: append(g.n[:0], kept...)}
 	}
 }

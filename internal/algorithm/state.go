@@ -34,7 +34,7 @@ func (r *Record) HasLog() bool { return isSliding(r.Kind) && r.Extra != 0 }
 
 // Ends returns the instant from which r equals no record. If that instant has passed, Ends may return an earlier one.
 func (r *Record) Ends() int64 {
-	if r.Kind == CellsKind {
+	if r.Kind == CellsKind || r.Level == 0 {
 		return r.At
 	}
 	return Table[algorithmOf(r.Kind)].Ends(r)
@@ -58,6 +58,15 @@ func (s *State) Pick(run []Record) bool {
 	}
 	s.Stored, s.Run, s.Siblings = stored, run, siblings
 	return stored != nil || siblings > 0
+}
+
+// emptySiblings empties siblings that count nothing any more, so that they do not count even if the clock goes back.
+func (s *State) emptySiblings() {
+	for i := range s.Run {
+		if r := &s.Run[i]; r.isSibling(s.Limit) && s.Limit.Row.Ends(r) <= s.Now {
+			r.Level = 0
+		}
+	}
 }
 
 // maxSiblings is how many states of one algorithm and period a pair has at most.

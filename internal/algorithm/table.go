@@ -15,16 +15,19 @@ const (
 )
 
 // A Row is one algorithm: the functions that a store applies to the state of a limit. The functions in Lua have the same
-// names. Open comes before Charge, Book and Report.
+// names. Open comes before UntilUsed, Charge and Book.
 type Row struct {
 	Name string // in the notation of core.ParseLimits
 
 	// Counts says that the limit counts requests in flight, whatever their cost, and has no state.
 	Counts bool
 
-	// Open sets s to what is stored, as it is at s.Now, and returns how long after s.Now the limit admits cost: at once if
-	// 0, or Never. Open changes what is stored only if that lies in the future, because the clock has gone back.
-	Open func(s *State, cost int64) (wait int64)
+	// Open sets s to what is stored, as it is at s.Now, and returns what that has used: requests, or the level of a bucket. Open
+	// changes what is stored only if that lies in the future, because the clock has gone back.
+	Open func(s *State) (used int64)
+
+	// UntilUsed returns how long after s.Now s takes to have used no more than target, which is less than it has used now.
+	UntilUsed func(s *State, target int64) int64
 
 	// Charge adds cost, whether it fits or not, and stores s.
 	Charge func(s *State, cost int64)
@@ -37,11 +40,8 @@ type Row struct {
 	// that could wait, or NoTurn.
 	Refund func(s *State, at, turn, cost int64)
 
-	// Report sets s.Usage.
-	Report func(s *State)
-
-	// Ends returns the instant from which the state equals a new one. If that instant has passed, Ends may return an
-	// earlier one.
+	// Ends returns the instant from which a state that has used something equals a new one. If that instant has passed, Ends may
+	// return an earlier one.
 	Ends func(r *Record) int64
 }
 
@@ -84,8 +84,8 @@ type State struct {
 	Bucket
 	Window
 	others int64 // of buckets: the level of the fullest sibling
-	Behind int64 // of buckets: how long the siblings make the request wait
-	used   int64 // of sliding limits
+	behind int64 // of buckets: how long the siblings make a request wait that books its turn
+	used   int64 // requests, or the level of the fullest bucket
 	Answer
 }
 
@@ -100,13 +100,83 @@ type Answer struct {
 var inFlight = Row{
 	Name:   "in-flight",
 	Counts: true,
-	Open: func(s *State, cost int64) int64 {
-		if cost > s.Limit.Capacity {
-			return Never
-		}
-		return 0
-	},
+	Open:   func(*State) int64 { return 0 },
 	Charge: func(*State, int64) {},
-	Refund: func(*State, int64, int64, int64) {},
-	Report: func(s *State) { s.Usage = Usage{Remaining: s.Limit.Capacity} },
+}
+
+// Open opens s, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
+func (s *State) Open(cost int64) (wait int64) {
+	s.used = s.Limit.Row.Open(s)
+	return s.waitFor(cost)
+}
+
+// waitFor returns how long after s.Now cost fits, or Never.
+func (s *State) waitFor(cost int64) int64 {
+	l := s.Limit
+	if s.Cells == nil && cost <= l.Capacity { // nearly always
+		return s.untilUsed((l.Capacity - cost) * l.Period)
+	}
+	for from := int64(0); l.Rate > 0 && from < Never; { // a grant counts until it ends
+		granted, stays := s.granted(from)
+		if free := l.Capacity - cost + granted; free >= 0 {
+			if wait := max(from, s.untilUsed(free*l.Period)); wait < stays {
+				return wait
+			}
+		}
+		from = stays
+	}
+	return Never
+}
+
+// untilUsed returns how long after s.Now s takes to have used no more than target.
+func (s *State) untilUsed(target int64) int64 {
+	if s.used <= target { // nearly always
+		return 0
+	}
+	return s.Limit.Row.UntilUsed(s, target)
+}
+
+// granted returns what the cells grant to the limit so many microseconds after s.Now, and for how long after s.Now that stays, or
+// Never if it is for good.
+func (s *State) granted(after int64) (n, stays int64) {
+	if s.Cells == nil {
+		return 0, Never
+	}
+	n, until := s.Cells.Granted(s.Limit.Kind, s.Now+after)
+	if s.Limit.Algorithm == SlidingLog {
+		n = min(n, MaxMembers-s.Limit.Rate)
+	}
+	if until == Never {
+		return n, until
+	}
+	return n, until - s.Now
+}
+
+// Report sets s.Usage to what the capacity and the grants leave.
+func (s *State) Report() {
+	u, missing, granted := &s.Usage, false, int64(0)
+	if s.Cells != nil {
+		granted, _ = s.granted(0)
+	}
+	if *u, missing = UsageOf(s.Limit, s.used, granted); !missing {
+		return
+	}
+	u.Refill, u.Reset = s.waitFor(u.Remaining+1), s.untilUsed(0)
+	if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
+		u.Reset = max(u.Reset, u.Refill)
+	}
+	u.Refill = min(u.Refill, u.Reset)
+}
+
+// UsageOf returns the usage of a limit of which so much is used, without waits, and reports whether anything is missing.
+func UsageOf(l *Limit, used, granted int64) (u Usage, missing bool) {
+	if l.Rate == 0 { // nothing is admitted, whatever is granted
+		return u, false
+	}
+	free := l.Full - used
+	if l.Row.Book == nil {
+		u.Granted, u.Over = granted, max(0, -free-granted)
+	}
+	u.Remaining = max(0, free/l.Period+granted)
+	return u, used > 0 || u.Remaining == 0
 }

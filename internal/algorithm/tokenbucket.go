@@ -35,8 +35,8 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	return b
 }
 
-// until returns how long after now b takes to drain to target.
-func (b *Bucket) until(l *Limit, rate, now, target int64) int64 {
+// Until returns how long after now b takes to drain to target.
+func (b *Bucket) Until(l *Limit, rate, now, target int64) int64 {
 	if b.Level <= target {
 		return 0
 	}
@@ -65,32 +65,24 @@ func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 	return b
 }
 
-// Report sets u to what b leaves of l, if the fullest sibling has a level of others.
-func (b *Bucket) Report(l *Limit, others, now int64, u *Usage) {
-	left := max(0, l.Full-max(b.Level, others)) / l.Period
-	if *u = (Usage{Remaining: left}); left < l.Capacity {
-		u.Refill, u.Reset = b.until(l, l.Rate, now, l.fullWith(left+1)), b.until(l, l.Rate, now, 0)
-	}
-}
-
-// fullWith returns the highest level that leaves room for n requests, or 0.
-func (l *Limit) fullWith(n int64) int64 { return max(0, l.Full-n*l.Period) }
-
 // tokenBucket is the row of TokenBucket.
 var tokenBucket = Row{
-	Name:   "token-bucket",
-	Open:   openBucket,
+	Name: "token-bucket",
+	Open: openBucket,
+	UntilUsed: func(s *State, target int64) int64 {
+		wait := s.Until(s.Limit, s.Limit.Rate, s.Now, target)
+		if s.Siblings > 0 {
+			wait = max(wait, s.untilSiblings(target))
+		}
+		return wait
+	},
 	Charge: chargeBucket,
 	Book:   bookBucket,
 	Refund: refundBucket,
-	Report: reportBucket,
 	Ends:   bucketEnds,
 }
 
 func bucketEnds(r *Record) int64 {
-	if r.Level == 0 {
-		return r.At
-	}
 	return r.At + mulDivUp(r.Level, Units[r.Kind&tickBits], int64(r.Sibling))
 }
 
@@ -135,14 +127,10 @@ func (s *State) view(r *Record) Bucket {
 	return b.Drain(l, rate, max(b.At, s.Now))
 }
 
-// seen returns how much of b siblings see: not what bans of its limit have added.
-func (b *Bucket) seen() int64 { return max(0, b.Level-b.Raised) }
-
 // openBucket makes s the bucket of its own rate. A key is as strict as the strictest of its buckets, whatever rates it
 // asks at: none of them may be too full.
-func openBucket(s *State, cost int64) int64 {
+func openBucket(s *State) (used int64) {
 	l, r := s.Limit, s.Stored
-	s.others, s.Behind = 0, 0
 	switch {
 	case r == nil:
 		s.Bucket = Bucket{At: s.Now, Busy: s.Now}
@@ -151,21 +139,26 @@ func openBucket(s *State, cost int64) int64 {
 	default:
 		s.Bucket = s.view(r)
 	}
-	target := max(0, l.Capacity-cost) * l.Period
+	s.others = 0
 	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
 		if r := &s.Run[i]; r.isSibling(l) {
 			b := s.view(r)
-			s.others = max(s.others, b.seen())
-			s.Behind = max(s.Behind, b.until(l, int64(r.Sibling), s.Now, target+b.Raised))
+			s.others = max(s.others, b.Level-b.Raised)
 		}
 	}
-	switch {
-	case cost > l.Capacity:
-		return Never
-	case s.Level <= target: // nearly always
-		return s.Behind
+	return max(s.Level, s.others)
+}
+
+// untilSiblings returns how long after s.Now the siblings take to drain to target. They do not see what bans of another limit have
+// added.
+func (s *State) untilSiblings(target int64) (longest int64) {
+	for i := range s.Run {
+		if r := &s.Run[i]; r.isSibling(s.Limit) {
+			b := s.view(r)
+			longest = max(longest, b.Until(s.Limit, int64(r.Sibling), s.Now, target+b.Raised))
+		}
 	}
-	return max(s.Behind, s.until(l, l.Rate, s.Now, target))
+	return longest
 }
 
 // fullest returns the bucket that a charge raises: it holds as much as the fullest sibling. What it did not hold itself
@@ -185,7 +178,6 @@ func chargeBucket(s *State, cost int64) {
 	begins := l.Ban > 0 && s.BeginsBan(cost)
 	if s.Siblings > 0 {
 		s.Bucket = s.fullest()
-		s.emptySiblings()
 	}
 	if s.Bucket = s.Charge(l, cost); begins {
 		ticks := CeilDiv(l.Ban+max(0, s.Now-s.At), l.Unit)
@@ -193,15 +185,14 @@ func chargeBucket(s *State, cost int64) {
 			s.Raised, s.Level = s.Raised+level-s.Level, level
 		}
 	}
-	s.put(s.Stored, &s.Bucket)
+	s.store()
 }
 
-// emptySiblings empties siblings that are empty by now, so that they count no more, even if the clock goes back.
-func (s *State) emptySiblings() {
-	for i := range s.Run {
-		if r := &s.Run[i]; r.isSibling(s.Limit) && bucketEnds(r) <= s.Now {
-			r.Level = 0
-		}
+// store stores its own bucket after a charge.
+func (s *State) store() {
+	s.used = s.Level
+	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
+		s.emptySiblings()
 	}
 }
 
@@ -210,18 +201,6 @@ func (s *State) BeginsBan(cost int64) bool {
 	l := s.Limit
 	last := l.Full - l.Period // the highest level with one request free
 	return l.Ban > 0 && s.Level <= last && addProduct(max(s.Level, s.others), cost, l.Period) > last
-}
-
-func reportBucket(s *State) {
-	l, u := s.Limit, &s.Usage
-	s.Report(l, s.others, s.Now, u)
-	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
-		if r := &s.Run[i]; l.Rate > 0 && r.isSibling(l) {
-			b, rate := s.view(r), int64(r.Sibling)
-			u.Refill = max(u.Refill, b.until(l, rate, s.Now, l.fullWith(u.Remaining+1)+b.Raised))
-			u.Reset = max(u.Reset, b.until(l, rate, s.Now, b.Raised))
-		}
-	}
 }
 
 // A booking is a charge for a request that waits for its turn. Until its turn, the bucket is more than full. The level
@@ -239,15 +218,17 @@ func (s *State) booked(cost, ban int64) (b Bucket, fit bool) {
 	}
 	fit = fits(b.Level, cost, l.Period)
 	b = b.Charge(l, cost)
-	if s.Behind > 0 {
-		fit = fit && fits(l.Full, l.Rate, ticks(s.Behind))
-		b.Level = max(b.Level, addProduct(l.Full, l.Rate, ticks(s.Behind)))
+	if s.behind > 0 {
+		fit = fit && fits(l.Full, l.Rate, ticks(s.behind))
+		b.Level = max(b.Level, addProduct(l.Full, l.Rate, ticks(s.behind)))
 	}
 	return b, fit
 }
 
-// CanBook reports whether cost can be booked, while the pair is banned for ban microseconds more.
+// CanBook reports whether cost, which is at most the capacity, can be booked, while the pair is banned for ban microseconds more.
+// It comes before Book.
 func (s *State) CanBook(cost, ban int64) bool {
+	s.behind = s.untilSiblings((s.Limit.Capacity - cost) * s.Limit.Period)
 	_, fit := s.booked(cost, ban)
 	return fit
 }
@@ -259,9 +240,7 @@ func bookBucket(s *State, cost, ban int64) {
 	if s.Level > l.Full {
 		s.Level = addProduct(l.Full, l.Rate, CeilDiv(s.Level-l.Full, l.Rate))
 	}
-	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
-		s.emptySiblings()
-	}
+	s.store()
 }
 
 // refundBucket takes from a bucket, opened or not, the part of a charge at an earlier instant that still counts. The

@@ -38,14 +38,14 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
-		if got := (&Bucket{Level: level}).until(l, 1, 0, 0); got != want {
+		if got := (&Bucket{Level: level}).Until(l, 1, 0, 0); got != want {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
 		}
 	}
-	if got := (&Bucket{Level: 1 << 44}).until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
+	if got := (&Bucket{Level: 1 << 44}).Until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
 		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
 	}
-	if got := (&Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
+	if got := (&Bucket{Level: longest + 1}).Until(l, 1, 10, 0); got != (longest+1)*1000-10 {
 		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
 	}
 }
@@ -110,9 +110,9 @@ func TestBucketEndsWhenItIsEmpty(t *testing.T) {
 func TestLevelAboveFullIsExact(t *testing.T) {
 	l := bucketLimit(t, 100, 60_000_000, 100)
 	b := Bucket{}.Charge(l, 100).Charge(l, 563)
-	var u Usage
-	if b.Report(l, 0, 0, &u); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
-		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
+	s := &State{Limit: l, Bucket: b, used: b.Level}
+	if s.Report(); s.Usage.Remaining != 0 || s.Usage.Refill != 338_400_000 || s.Usage.Reset != 397_800_000 {
+		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", s.Usage)
 	}
 	if b = b.Charge(l, MaxExact); b.Level != MaxExact {
 		t.Errorf("level %d, want the largest whole number", b.Level)
@@ -128,7 +128,7 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	s := bucketOf(&l, Bucket{At: 1000})
 	s.Now = 1999
 	l.Row.Charge(s, 1_000_000)
-	if wait := l.Row.Open(s, 1); wait < l.Ban || wait > l.Ban+1000 {
+	if wait := s.Open(1); wait < l.Ban || wait > l.Ban+1000 {
 		t.Errorf("wait of %dµs, want %d", wait, l.Ban)
 	}
 }

@@ -70,8 +70,8 @@ func (c *call) adjust(o *Op, at int64) {
 		return
 	}
 	for i := range o.asks {
-		if a := &o.asks[i]; a.Limit.Rate > 0 {
-			a.Limit.Row.Open(&a.State, 0)
+		if a := &o.asks[i]; a.Limit.IsCharged() {
+			a.Open(0)
 			a.Limit.Row.Refund(&a.State, at, o.Turn, o.Cost-o.N)
 			o.shard.noteEnds(a)
 		}
@@ -107,7 +107,7 @@ func (o *Op) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		a.Retry = a.Limit.Row.Open(&a.State, cost)
+		a.Retry = a.Open(cost)
 		if o.delay(a, cost); a.Retry != 0 {
 			return false
 		}
@@ -122,14 +122,14 @@ func (c *call) chargeAll(o *Op, cost int64) {
 	}
 	for i := range o.asks {
 		a := &o.asks[i]
-		a.Limit.Row.Open(&a.State, cost)
+		a.Open(cost)
 		a.asked = cost
 	}
 	if c.place(o) {
 		c.find(o)
 	}
 	for i := range o.asks {
-		if a := &o.asks[i]; a.Limit.Rate > 0 {
+		if a := &o.asks[i]; a.Limit.IsCharged() {
 			c.charge(o, a, cost)
 		}
 	}
@@ -157,7 +157,7 @@ func (o *Op) hasRoom() bool {
 // store is full, stay unchanged: a grant to them would admit the others again.
 func (c *call) grant(o *Op) {
 	for i := range o.asks {
-		o.asks[i].Limit.Row.Open(&o.asks[i].State, 0)
+		o.asks[i].Open(0)
 	}
 	if c.place(o) {
 		c.find(o)

@@ -210,7 +210,7 @@ func (c *call) take(answers []Answer) {
 func (c *call) openAll() {
 	for i := range c.own {
 		a := &c.own[i]
-		a.Limit.Row.Open(&a.State, a.asked)
+		a.Open(a.asked)
 	}
 }
 
@@ -265,7 +265,7 @@ func (c *call) decide(dryRuns bool) bool {
 		o.fits = true
 		for j := range asks {
 			a := &asks[j]
-			if a.Retry, a.Wait = a.Limit.Row.Open(&a.State, a.asked), 0; a.Cells != nil {
+			if a.Retry, a.Wait = a.Open(a.asked), 0; a.Cells != nil {
 				o.delay(a, a.asked)
 			}
 			if a.Retry != 0 && !o.takeTurn(a) {
@@ -280,7 +280,7 @@ func (c *call) decide(dryRuns bool) bool {
 // delay adds to how long it takes until a admits cost, because of what the pair holds and while it is banned.
 func (o *Op) delay(a *ask, cost int64) {
 	if held := o.heldOf(a); held > 0 && a.Retry == 0 {
-		if a.Limit.Row.Report(&a.State); a.Usage.Remaining < cost+held {
+		if a.Report(); a.Usage.Remaining < cost+held {
 			a.Retry = algorithm.HoldHint
 		}
 	}
@@ -332,7 +332,7 @@ func (c *call) finish(dryRun, admitted bool) {
 			if charged {
 				c.charge(o, a, o.Cost)
 			}
-			if a.Limit.Row.Report(&a.State); a.Cells != nil {
+			if a.Report(); a.Cells != nil {
 				a.Usage = a.Usage.Less(o.heldOf(a), o.banned)
 			}
 		}
@@ -346,9 +346,7 @@ func (c *call) charge(o *Op, a *ask, cost int64) {
 		if c.place(o) {
 			c.findAll()
 		}
-		behind := a.Behind
-		row.Open(&a.State, a.asked)
-		a.Behind = behind
+		a.Open(a.asked)
 	}
 	if a.Wait > 0 {
 		row.Book(&a.State, cost, o.banned)
@@ -356,7 +354,7 @@ func (c *call) charge(o *Op, a *ask, cost int64) {
 		row.Charge(&a.State, cost)
 	}
 	if a.added {
-		o.shard.endsAt(row.Ends(a.Stored))
+		o.shard.endsAt(a.Stored.Ends())
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int6
 		run, _ := s.of(id)
 		a.Pick(run)
 	}
-	a.Limit.Row.Open(&a.State, cost)
+	a.Open(cost)
 	a.Limit.Row.Charge(&a.State, cost)
 	s.noteEnds(&a)
 }

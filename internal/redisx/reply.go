@@ -112,15 +112,15 @@ func (u *usage) read(r []int64, o *op, l *algorithm.Limit) (ok bool) {
 		if len(r) == rareWords {
 			u.Granted = r[4] - grantZero
 		}
-	case !exact(r[1]) || !exact(r[2]):
+	case !exact(r[1]) || !exact(r[2]) || l.Algorithm == algorithm.TokenBucket && r[2] >= l.Unit:
 		return false
-	case l.Algorithm == algorithm.TokenBucket:
-		ok = ok && r[2] < l.Unit
-		b := algorithm.Bucket{Level: r[1], At: o.at - r[2]}
-		b.Report(l, 0, o.at, &u.Usage)
 	default:
 		var missing bool
-		if u.Usage, missing = algorithm.UsageOf(l, r[1], 0); missing {
+		switch u.Usage, missing = algorithm.UsageOf(l, r[1], 0); {
+		case missing && l.Algorithm == algorithm.TokenBucket:
+			b := algorithm.Bucket{Level: r[1], At: o.at - r[2]}
+			u.Refill, u.Reset = b.Until(l, l.Rate, o.at, (l.Capacity-u.Remaining-1)*l.Period), b.Until(l, l.Rate, o.at, 0)
+		case missing:
 			u.Refill, u.Reset = r[2], r[2]
 		}
 	}
