@@ -34,11 +34,10 @@ func mulDivUp(a, b, c int64) int64 {
 
 // addProduct returns sum + a·b, or MaxExact if that is less. No argument may be negative.
 func addProduct(sum, a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi > 0 || lo > MaxExact {
+	if !fits(sum, a, b) {
 		return MaxExact
 	}
-	return min(sum+int64(lo), MaxExact)
+	return sum + a*b
 }
 
 // fits reports whether sum + a·b is at most MaxExact. No argument may be negative.

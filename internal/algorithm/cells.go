@@ -61,21 +61,18 @@ func chargeAlike(a, b []Limit) bool {
 	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] { // nearly always
 		return true
 	}
-	for {
-		for len(a) > 0 && !a[0].IsCharged() {
-			a = a[1:]
-		}
-		for len(b) > 0 && !b[0].IsCharged() {
-			b = b[1:]
-		}
-		if len(a) == 0 || len(b) == 0 {
-			return len(a) == len(b)
-		}
-		if x, y := &a[0], &b[0]; x.Kind != y.Kind || x.Rate != y.Rate || x.Capacity != y.Capacity || x.Width != y.Width || x.Ban != y.Ban {
-			return false
-		}
-		a, b = a[1:], b[1:]
+	for len(a) > 0 && !a[0].IsCharged() {
+		a = a[1:]
 	}
+	for len(b) > 0 && !b[0].IsCharged() {
+		b = b[1:]
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	x, y := &a[0], &b[0]
+	same := x.Kind == y.Kind && x.Rate == y.Rate && x.Capacity == y.Capacity && x.Width == y.Width && x.Ban == y.Ban
+	return same && chargeAlike(a[1:], b[1:])
 }
 
 // add adds x to c: to the cell that it belongs to, or as a further one.
@@ -108,14 +105,15 @@ func (c *Cells) Hold(now, cost, count int64, limits []Limit) {
 	c.add(Cell{Kind: Hold, Ends: EndOf(now), N: cost, Count: count, Limits: limits})
 }
 
-// Sum returns what c holds, the cost of all requests and how many they are, and until when the pair is banned, or 0.
-func (c Cells) Sum() (cost, count, banned int64) {
+// Sum returns what c holds, the cost of all requests and how many they are, and for how many microseconds after now the pair is
+// banned.
+func (c Cells) Sum(now int64) (cost, count, banned int64) {
 	for i := range c {
 		switch x := &c[i]; x.Kind {
 		case Hold:
 			cost, count = min(cost+x.N, MaxExact), count+x.Count
 		case Ban:
-			banned = x.Ends
+			banned = max(0, x.Ends-now)
 		}
 	}
 	return cost, count, banned
@@ -125,17 +123,15 @@ func (c Cells) Sum() (cost, count, banned int64) {
 // was held. It reports false if the hold has ended. If the instant is later than all holds, because the clock has gone
 // back, Release removes the hold from the latest of them.
 func (c *Cells) Release(at, cost int64, limits []Limit) (released int64, ok bool) {
-	ends, i, later := EndOf(at), -1, false
+	ends, latest, i := EndOf(at), int64(0), -1
 	for j := range *c {
-		switch x := &(*c)[j]; {
-		case x.Kind != Hold || !chargeAlike(x.Limits, limits):
-		case x.Ends <= ends:
-			i = j
-		default:
-			later = true
+		if x := &(*c)[j]; x.Kind == Hold && chargeAlike(x.Limits, limits) {
+			if latest = x.Ends; latest <= ends {
+				i = j
+			}
 		}
 	}
-	if i < 0 || later && (*c)[i].Ends < ends {
+	if i < 0 || (*c)[i].Ends != min(ends, latest) {
 		return 0, false
 	}
 	x := &(*c)[i]
@@ -161,46 +157,32 @@ func (x *Cell) latest(now int64) int64 {
 // Rewind moves what is later than now can be to now, because the clock has gone back: holds, and grants that last one
 // period.
 func (c *Cells) Rewind(now int64) {
-	var late Cells
-	*c = slices.DeleteFunc(*c, func(x Cell) bool {
-		latest := x.latest(now)
-		if x.Ends <= latest {
-			return false
-		}
-		x.Ends = latest
-		late = append(late, x)
-		return true
-	})
-	for _, x := range late {
+	cells := *c
+	*c = nil
+	for _, x := range cells {
+		x.Ends = min(x.Ends, x.latest(now))
 		c.add(x)
 	}
 }
 
-// Grant grants n requests, which are not 0, to the limits of a kind until an instant.
+// Grant grants n requests, which are not 0, to the limits of a kind until an instant. If there are too many grants, it makes one
+// of the two grants of the kind that end first. That is never in the key's favor.
 func (c *Cells) Grant(of uint64, ends, n int64) {
-	if c.add(Cell{Kind: Grant, Of: of, Ends: ends, N: max(-maxGrant, min(n, maxGrant))}); len(*c) > maxGrants {
-		c.merge(of)
-	}
-}
-
-// merge makes one grant of the two grants to a limit that end first, if there are too many grants. It is never in the key's
-// favor.
-func (c *Cells) merge(of uint64) {
-	grants := 0
-	var first [2]int
+	c.add(Cell{Kind: Grant, Of: of, Ends: ends, N: max(-maxGrant, min(n, maxGrant))})
+	grants, first, second := 0, 0, 0
 	for i := len(*c) - 1; i >= 0; i-- {
 		if x := &(*c)[i]; x.Kind == Grant {
 			grants++
 			if x.Of == of {
-				first = [2]int{i, first[0]}
+				first, second = i, first
 			}
 		}
 	}
-	if grants <= maxGrants || first[1] == 0 { // there may be one
+	if grants <= maxGrants || second == 0 { // there may be one
 		return
 	}
-	a, b := (*c)[first[0]], (*c)[first[1]]
-	*c = slices.Delete(slices.Delete(*c, first[1], first[1]+1), first[0], first[0]+1)
+	a, b := (*c)[first], (*c)[second]
+	*c = slices.Delete(slices.Delete(*c, second, second+1), first, first+1)
 	if b.N < 0 { // it takes away for longer
 		a.N, a.Ends = min(a.N, 0), b.Ends
 	}

@@ -20,7 +20,7 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 		if c.Ends() != end || EndOf(base+into) != end || c.IsDue(end-1) || len(c.Drop(end-1)) > 0 {
 			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
 		}
-		if cost, count, _ := c.Sum(); cost != 5 || count != 1 {
+		if cost, count, _ := c.Sum(0); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}
 		if !c.IsDue(end) {
@@ -118,14 +118,14 @@ func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(6_000_000, 5, 1, nil)
-	if cost, count, _ := c.Sum(); cost != MaxExact || count != 3 {
+	if cost, count, _ := c.Sum(0); cost != MaxExact || count != 3 {
 		t.Errorf("%d held by %d", cost, count)
 	}
 }
 
 // banned returns until when the pair with c is banned.
 func banned(c Cells) int64 {
-	_, _, ends := c.Sum()
+	_, _, ends := c.Sum(0)
 	return ends
 }
 

@@ -33,14 +33,19 @@ func (s *State) charge(now, cost int64) {
 // A list has the instants after which charges no longer count, and their costs.
 type list [][2]int64
 
-// until returns how long after now the list takes to count no more than target.
-func (g list) until(now, target int64) (wait int64) {
-	left := int64(0)
+// usedAt returns what the list counts at now.
+func (g list) usedAt(now int64) (used int64) {
 	for _, e := range g {
 		if e[0] > now {
-			left += e[1]
+			used += e[1]
 		}
 	}
+	return used
+}
+
+// until returns how long after now the list takes to count no more than target.
+func (g list) until(now, target int64) (wait int64) {
+	left := g.usedAt(now)
 	for _, e := range g {
 		if left <= target {
 			break
@@ -76,6 +81,9 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 				switch cost := 1 + rand.Int64N(20); {
 				case rand.IntN(4) > 0:
 					s.charge(now, cost)
+					if width == 0 {
+						cost = min(cost, MaxMembers-want.usedAt(now))
+					}
 					if n := len(want); n > 0 && want[n-1][0] == ends(now) {
 						want[n-1][1] += cost
 					} else {

@@ -10,7 +10,7 @@ func (c *call) settleAll() error {
 		}
 	}
 	for i := range c.ops {
-		if i > 0 { // earlier ops may have added records
+		if i > 0 { // earlier ops may have moved records
 			c.find(&c.ops[i])
 		}
 		c.settle(&c.ops[i])
@@ -35,9 +35,7 @@ func (c *call) settle(o *Op) {
 			c.changed(o)
 		}
 	case Ban:
-		if c.place(o) {
-			c.find(o)
-		}
+		c.place(o)
 		o.cells.Ban(c.now + o.N)
 		c.changed(o)
 	case Grant:
@@ -54,7 +52,7 @@ func (c *call) adjust(o *Op, at int64) {
 		return
 	case more > 0:
 		if !o.DryRun || o.admits(more) {
-			c.chargeAll(o, more)
+			c.chargeOne(o, more)
 		}
 		return
 	}
@@ -73,7 +71,6 @@ func (c *call) adjust(o *Op, at int64) {
 		if a := &o.asks[i]; a.Limit.IsCharged() {
 			a.Open(0)
 			a.Limit.Row.Refund(&a.State, at, o.Turn, o.Cost-o.N)
-			o.shard.noteEnds(a)
 		}
 	}
 }
@@ -97,7 +94,7 @@ func (c *call) release(o *Op) {
 	if o.DryRun && final > o.Cost && !o.admits(final) {
 		final = o.Cost
 	}
-	c.chargeAll(o, final)
+	c.chargeOne(o, final)
 }
 
 // admits reports whether all limits of o have room for cost.
@@ -107,16 +104,16 @@ func (o *Op) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		a.Retry = a.Open(cost)
-		if o.delay(a, cost); a.Retry != 0 {
+		a.Retry, a.asked = a.Open(cost), cost
+		if o.delay(a); a.Retry != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// chargeAll charges cost to all limits of o, whether it fits or not. A rate of 0 needs no state.
-func (c *call) chargeAll(o *Op, cost int64) {
+// chargeOne charges cost to all limits of o, whether it fits or not. A rate of 0 needs no state.
+func (c *call) chargeOne(o *Op, cost int64) {
 	if cost == 0 {
 		return
 	}
@@ -125,9 +122,7 @@ func (c *call) chargeAll(o *Op, cost int64) {
 		a.Open(cost)
 		a.asked = cost
 	}
-	if c.place(o) {
-		c.find(o)
-	}
+	c.place(o)
 	for i := range o.asks {
 		if a := &o.asks[i]; a.Limit.IsCharged() {
 			c.charge(o, a, cost)
@@ -138,15 +133,11 @@ func (c *call) chargeAll(o *Op, cost int64) {
 // hasRoom reports whether the logs of o can hold what is granted.
 func (o *Op) hasRoom() bool {
 	for i := range o.asks {
-		l := o.asks[i].Limit
-		if l.Algorithm != algorithm.SlidingLog {
-			continue
-		}
-		granted := int64(0)
+		l, granted := o.asks[i].Limit, int64(0)
 		if o.cells != nil {
 			granted, _ = o.cells.Granted(l.Kind, o.asks[i].Now)
 		}
-		if l.Rate+granted+o.N > algorithm.MaxMembers {
+		if l.Algorithm == algorithm.SlidingLog && l.Rate+granted+o.N > algorithm.MaxMembers {
 			return false
 		}
 	}
@@ -159,9 +150,7 @@ func (c *call) grant(o *Op) {
 	for i := range o.asks {
 		o.asks[i].Open(0)
 	}
-	if c.place(o) {
-		c.find(o)
-	}
+	c.place(o)
 	for i := range o.asks {
 		a := &o.asks[i]
 		switch {
@@ -174,7 +163,6 @@ func (c *call) grant(o *Op) {
 			}
 		case o.N > 0:
 			a.GiveBack(o.N)
-			o.shard.noteEnds(a)
 		default:
 			l := *a.Limit
 			l.Ban = 0 // requests that are taken away begin no ban
@@ -203,21 +191,15 @@ func (c *call) reset(o *Op) {
 	case ends > c.now:
 		s.ensure(id, algorithm.CellsKind, 0, c.now, o.Pair.shared)
 	}
-	for _, i := s.of(id); s.records[i].Pair == id; {
-		if s.records[i].Kind == algorithm.CellsKind {
-			i++
-		} else {
-			s.removeAt(i)
-		}
-	}
 	if c.find(o); o.record != nil && o.record.Pair == id {
 		o.cells.Forget(c.now, ends)
-		if c.changed(o); len(*o.cells) == 0 {
-			_, first := s.of(id)
-			s.removeAt(first)
-		}
+		c.changed(o)
 	}
-	if !s.has(id) {
-		c.store.pairs.Add(-1)
+	for _, i := s.of(id); s.records[i].Pair == id; {
+		if r := &s.records[i]; r.Kind == algorithm.CellsKind && len(*s.cells.At(r.Extra)) > 0 {
+			i++
+		} else {
+			c.store.pairs.Add(-s.removeAt(i))
+		}
 	}
 }

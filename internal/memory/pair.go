@@ -17,6 +17,7 @@ type call struct {
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	rare    bool  // some pair has cells, or shares records
+	placed  bool  // records were added
 	*room
 }
 
@@ -45,20 +46,10 @@ type ask struct {
 	algorithm.State
 	id    uint64 // of the records that have the state, or will have it: the pair's, or shared ones
 	asked int64  // the cost of all asks that are decided as one
-	added bool   // the record was added for this ask
 }
 
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
-
-// grown returns so many asks, which r keeps unless they are too many.
-func (r *room) grown(asks int) []ask {
-	larger := make([]ask, asks)
-	if asks <= maxRoom {
-		r.asks = larger
-	}
-	return larger
-}
 
 // open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now.
 func (c *call) open(s *Store) {
@@ -74,7 +65,9 @@ func (c *call) open(s *Store) {
 	c.now, c.offset = s.read()
 	asks := c.asks
 	if limits > len(asks) {
-		asks = c.grown(limits)
+		if asks = make([]ask, limits); limits <= maxRoom {
+			c.asks = asks
+		}
 	}
 	c.own = asks[:limits]
 	for i := range ops {
@@ -88,7 +81,7 @@ func (c *call) open(s *Store) {
 			a := &own[j]
 			a.Limit, a.Logs = &o.Limits[j], &o.shard.logs
 			a.Now, a.Offset = c.now, c.offset
-			a.asked, a.added, a.Wait = o.costOf(a), false, 0
+			a.asked, a.Wait = o.costOf(a), 0
 		}
 		c.find(o)
 	}
@@ -156,12 +149,10 @@ func (c *call) find(o *Op) {
 	o.record, o.cells, o.cost, o.count, o.banned = nil, nil, 0, 0, 0
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
 		o.record, o.cells = &run[0], o.shard.cells.At(run[0].Extra)
-		o.load(c.now)
+		o.cost, o.count, o.banned = o.cells.Sum(c.now)
 		c.rare = true
 	}
-	if o.Kind == Hold && (o.record == nil || o.record.Pair != o.Pair.id) {
-		c.lacks = true
-	}
+	c.lacks = c.lacks || o.Kind == Hold
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]
@@ -175,43 +166,22 @@ func (c *call) find(o *Op) {
 	}
 }
 
-// load loads what the pair holds and for how long it is banned.
-func (o *Op) load(now int64) {
-	cost, count, banned := o.cells.Sum()
-	o.cost, o.count, o.banned = cost, count, max(0, banned-now)
-}
-
 // take charges all claims if every enforced one is admitted, and then the dry runs that fit as well.
 func (c *call) take(answers []Answer) {
 	if len(c.ops) > 1 {
 		c.sumUp()
 	}
-	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
-	c.finish(false, admitted)
+	admitted := c.decide(false) && c.placeAll(false)
+	if admitted {
+		c.chargeAll(false)
+	}
 	if c.dryRuns {
-		c.decide(true)
-		if admitted && c.lacks {
+		if c.decide(true); admitted {
 			c.placeAll(true)
+			c.chargeAll(true)
 		}
-		c.finish(true, admitted)
 	}
-	if c.overlap { // ops have changed the states of others
-		c.openAll()
-		c.finish(false, false)
-		c.finish(true, false)
-	}
-	asks := c.own
-	for i := range answers {
-		answers[i] = asks[i].Answer
-	}
-}
-
-// openAll opens all states.
-func (c *call) openAll() {
-	for i := range c.own {
-		a := &c.own[i]
-		a.Open(a.asked)
-	}
+	c.report(answers)
 }
 
 // sumUp adds up the costs of all asks of the same state, or of siblings: separately for peeks, and separately for dry
@@ -266,7 +236,7 @@ func (c *call) decide(dryRuns bool) bool {
 		for j := range asks {
 			a := &asks[j]
 			if a.Retry, a.Wait = a.Open(a.asked), 0; a.Cells != nil {
-				o.delay(a, a.asked)
+				o.delay(a)
 			}
 			if a.Retry != 0 && !o.takeTurn(a) {
 				o.fits = false
@@ -277,10 +247,10 @@ func (c *call) decide(dryRuns bool) bool {
 	return admitted
 }
 
-// delay adds to how long it takes until a admits cost, because of what the pair holds and while it is banned.
-func (o *Op) delay(a *ask, cost int64) {
+// delay adds to how long it takes until a admits what is asked, because of what the pair holds and while it is banned.
+func (o *Op) delay(a *ask) {
 	if held := o.heldOf(a); held > 0 && a.Retry == 0 {
-		if a.Report(); a.Usage.Remaining < cost+held {
+		if a.Report(); a.Usage.Remaining < a.asked+held {
 			a.Retry = algorithm.HoldHint
 		}
 	}
@@ -312,30 +282,48 @@ func (o *Op) takeTurn(a *ask) (ok bool) {
 	return ok
 }
 
-// finish charges the dry runs or the others, or holds their cost, if they are admitted and fit. It reports what that leaves.
-func (c *call) finish(dryRun, admitted bool) {
+// chargeAll charges the dry runs that fit, or the others, or holds their cost.
+func (c *call) chargeAll(dryRuns bool) {
 	ops := c.ops
 	for i := range ops {
 		o := &ops[i]
-		if o.DryRun != dryRun {
-			continue
+		if c.overlap { // earlier ops may have moved records
+			c.find(o)
 		}
-		charged := admitted && o.fits
-		if charged && o.Kind == Hold {
+		switch {
+		case o.DryRun != dryRuns || !o.fits:
+		case o.Kind == Hold:
 			o.cells.Hold(c.now, o.Cost, 1, o.Limits)
 			c.changed(o)
+		case o.Kind == Take:
+			asks := o.asks
+			for j := range asks {
+				c.charge(o, &asks[j], o.Cost)
+			}
 		}
-		charged = charged && o.Kind == Take
+	}
+}
+
+// report says what all ops leave.
+func (c *call) report(answers []Answer) {
+	ops := c.ops
+	for i := range ops {
+		o := &ops[i]
+		if c.overlap {
+			c.find(o)
+		}
 		asks := o.asks
 		for j := range asks {
 			a := &asks[j]
-			if charged {
-				c.charge(o, a, o.Cost)
+			if c.overlap { // other ops may have changed the state
+				a.Open(a.asked)
 			}
 			if a.Report(); a.Cells != nil {
 				a.Usage = a.Usage.Less(o.heldOf(a), o.banned)
 			}
+			answers[j] = a.Answer
 		}
+		answers = answers[len(asks):]
 	}
 }
 
@@ -343,9 +331,7 @@ func (c *call) finish(dryRun, admitted bool) {
 func (c *call) charge(o *Op, a *ask, cost int64) {
 	row := a.Limit.Row
 	if c.overlap { // another ask may have changed the state, and the siblings of one call may be too many
-		if c.place(o) {
-			c.findAll()
-		}
+		c.place(o)
 		a.Open(a.asked)
 	}
 	if a.Wait > 0 {
@@ -353,17 +339,14 @@ func (c *call) charge(o *Op, a *ask, cost int64) {
 	} else {
 		row.Charge(&a.State, cost)
 	}
-	if a.added {
-		o.shard.endsAt(a.Stored.Ends())
-	}
 }
 
-// changed tells the shard when the cells of o, which have changed, end, and loads them again for all ops.
+// changed sums up the cells of o, which have changed, for all ops.
 func (c *call) changed(o *Op) {
-	o.shard.setCells(o.record, c.now)
+	o.record.At = max(c.now, o.cells.Ends())
 	for i := range c.ops {
 		if q := &c.ops[i]; q.cells != nil {
-			q.load(c.now)
+			q.cost, q.count, q.banned = q.cells.Sum(c.now)
 		}
 	}
 }

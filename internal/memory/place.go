@@ -9,46 +9,46 @@ import (
 // placeAll places the dry runs or the others that are charged. It reports whether they are still admitted: pairs may have to share
 // records now.
 func (c *call) placeAll(dryRun bool) bool {
-	placed := false
 	for i := range c.ops {
-		if o := &c.ops[i]; o.fits && o.DryRun == dryRun && o.Kind != Peek {
-			placed = c.place(o) || placed
+		if o := &c.ops[i]; c.lacks && o.fits && o.DryRun == dryRun && o.Kind != Peek {
+			c.place(o)
 		}
 	}
-	if !placed {
+	if !c.placed || len(c.ops) == 1 {
 		return true
 	}
-	if c.findAll(); len(c.ops) == 1 || !c.sumUp() {
-		return true
-	}
-	return c.decide(dryRun)
+	c.findAll()
+	return !c.sumUp() || c.decide(dryRun)
 }
 
-// place gives o the records that it lacks for what it charges, or remembers as cells. It reports whether there were any:
-// then records may have moved and, in a full store, several asks may have got the same record.
-func (c *call) place(o *Op) (placed bool) {
+// place gives o the records that it lacks for what it charges, or remembers as cells. That may move the records of others and, in a
+// full store, several asks may get the same record.
+func (c *call) place(o *Op) {
+	placed := false
 	if (o.record == nil || o.record.Pair != o.Pair.id) && o.needsCells() {
 		c.placeOne(o, algorithm.CellsKind, 0)
 		placed = true
 	}
 	for i := range o.asks {
 		if a := &o.asks[i]; (a.Stored == nil || a.id != o.Pair.id) && o.charges(a) {
-			a.added = c.placeOne(o, a.Limit.Kind, a.Limit.Sibling) || a.added
+			c.placeOne(o, a.Limit.Kind, a.Limit.Sibling)
 			placed = true
 		}
 	}
-	return placed
+	if placed {
+		c.placed = true
+		c.find(o)
+	}
 }
 
 // needsCells reports whether o adds a cell.
 func (o *Op) needsCells() bool {
+	needs := o.Kind == Hold || o.Kind == Ban
 	for i := range o.asks {
-		switch a := &o.asks[i]; {
-		case o.Kind == Grant && a.Limit.Row.Book == nil, o.Kind != Grant && a.BeginsBan(a.asked):
-			return true
-		}
+		a := &o.asks[i]
+		needs = needs || o.Kind == Grant && a.Limit.Row.Book == nil || o.Kind != Grant && a.BeginsBan(a.asked)
 	}
-	return o.Kind == Hold || o.Kind == Ban
+	return needs
 }
 
 // charges reports whether o charges a. A rate of 0 needs no state.
@@ -59,45 +59,38 @@ func (o *Op) charges(a *ask) bool {
 	return a.Limit.IsCharged()
 }
 
-// placeOne gives the pair of o a record of a kind, or has it share one. It reports whether it has added one.
-func (c *call) placeOne(o *Op, kind uint64, sibling uint32) (added bool) {
+// placeOne gives the pair of o a record of a kind, or one to share.
+func (c *call) placeOne(o *Op, kind uint64, sibling uint32) {
 	s, id := o.shard, o.Pair.id
-	if s.find(id, kind) == nil {
-		if !c.makeRoom(o, kind) {
-			s.ensure(o.Pair.shared, kind, sibling, c.now, o.Pair.shared)
-			return false
-		}
-		first := !s.has(id)
+	switch {
+	case s.find(id, kind) != nil:
+	case c.makeRoom(o, kind):
 		s.copyShared(o.Pair, kind)
-		if first && kind != algorithm.CellsKind {
-			s.copyShared(o.Pair, algorithm.CellsKind)
-		}
+	default:
+		id = o.Pair.shared
 	}
 	s.ensure(id, kind, sibling, c.now, o.Pair.shared)
-	return true
 }
 
-// copyShared gives a pair records of a kind of its own, with what the pair has shared until now.
+// copyShared gives a pair records of a kind of its own, with what the pair has shared until now. With its first record, the pair gets
+// its cells as well.
 func (s *shard) copyShared(p Pair, kind uint64) {
 	if s.shared == 0 {
 		return
 	}
-	var copies []record
+	first := !s.has(p.id)
 	run, _ := s.of(p.shared)
-	for _, r := range run {
-		if r.Is(kind) {
-			copies = append(copies, r)
-		}
-	}
-	for _, r := range copies {
+	for _, r := range slices.Clone(run) {
+		isCells := r.Kind == algorithm.CellsKind
 		switch r.Pair = p.id; {
-		case kind == algorithm.CellsKind:
+		case !r.Is(kind) && !(first && isCells):
+			continue
+		case isCells:
 			r.Extra = s.cells.Add(slices.Clone(*s.cells.At(r.Extra)))
 		case r.HasLog():
 			r.Extra = s.logs.Add(s.logs.At(r.Extra).Clone())
 		}
-		*s.insert(p.id, kind) = r
-		s.endsAt(r.Ends())
+		*s.insert(p.id, r.Kind) = r
 	}
 }
 
@@ -144,27 +137,15 @@ func (c *call) makeRoom(o *Op, kind uint64) bool {
 		return len(run) < maxStates || kind == algorithm.CellsKind
 	}
 	s := c.store
-	for ; c.sweeps < sweepShards; c.sweeps++ {
-		if s.addPair() {
-			if at := c.now - idleTTL; o.shard.ends.Load() <= at {
-				s.pairs.Add(-c.sweep(o.shard, at, sweepIfRoom))
-			}
-			return true
-		}
-		if !c.sweepNext() {
-			break
+	for ; s.pairs.Add(1) > s.maxKeys; c.sweeps++ {
+		if s.pairs.Add(-1); c.sweeps == sweepShards || !c.sweepNext() {
+			return false
 		}
 	}
-	return s.addPair()
-}
-
-// addPair counts a further pair, if there may be one.
-func (s *Store) addPair() bool {
-	if s.pairs.Add(1) <= s.maxKeys {
-		return true
+	if at := c.now - idleTTL; o.shard.ends.Load() <= at {
+		c.sweep(o.shard, at, sweepIfRoom)
 	}
-	s.pairs.Add(-1)
-	return false
+	return true
 }
 
 // sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
@@ -181,7 +162,7 @@ func (c *call) sweepNext() bool {
 		if !mine && !sh.TryLock() {
 			continue
 		}
-		s.pairs.Add(-c.sweep(sh, c.now, sweepIfFull))
+		c.sweep(sh, c.now, sweepIfFull)
 		if !mine {
 			sh.Unlock()
 		}

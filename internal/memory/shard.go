@@ -35,19 +35,21 @@ func (s *shard) endsAt(at int64) {
 	s.ends.Store(min(s.ends.Load(), at))
 }
 
-// noteEnds records when the states that a has changed are idle.
-func (s *shard) noteEnds(a *ask) {
-	for i := range a.Run {
-		if r := &a.Run[i]; r.Is(a.Limit.Kind) {
-			s.endsAt(r.Ends())
-		}
+// noteEnds records when the records of a pair, which may end earlier now, are idle.
+func (s *shard) noteEnds(id uint64) {
+	run, _ := s.of(id)
+	for i := range run {
+		s.endsAt(run[i].Ends())
 	}
 }
 
-// setCells records when the cells in r, which have changed, have all ended.
-func (s *shard) setCells(r *record, now int64) {
-	r.At = max(now, s.cells.At(r.Extra).Ends())
-	s.endsAt(r.At)
+// noteEnds records when the records of all ops are idle.
+func (c *call) noteEnds() {
+	for i := range c.ops {
+		o := &c.ops[i]
+		o.shard.noteEnds(o.Pair.id)
+		o.shard.noteEnds(o.Pair.shared)
+	}
 }
 
 // insert adds an empty record. It moves others, so a sweep starts over if the table has grown.
@@ -60,13 +62,22 @@ func (s *shard) insert(id, kind uint64) *record {
 	return r
 }
 
-// removeAt removes record i and what it refers to. The next record takes its place.
-func (s *shard) removeAt(i int) {
+// removeAt removes record i and what it refers to, and returns how many pairs that leaves without a record. The next record takes
+// its place.
+func (s *shard) removeAt(i int) (pairs int64) {
+	id := s.records[i].Pair
 	s.empty(&s.records[i])
 	s.remove(i)
 	if i < s.hand { // the hand has missed a record
 		s.seen = math.MinInt64
 	}
+	switch {
+	case isShared(id):
+		s.shared--
+	case !s.has(id):
+		pairs++
+	}
+	return pairs
 }
 
 // empty drops what r refers to.
@@ -109,18 +120,18 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 		x := &ended[i]
 		for j := range x.Limits {
 			if l := &x.Limits[j]; l.IsCharged() {
-				s.chargeEnded(id, shared, &algorithm.State{Limit: l, Cells: cells, Logs: &s.logs, Now: x.Ends, Offset: offset, Ended: true}, x.N)
+				s.chargeEnded(id, shared, x.N, &algorithm.State{Limit: l, Cells: cells, Logs: &s.logs, Now: x.Ends, Offset: offset, Ended: true})
 			}
 		}
 	}
-	s.setCells(s.find(id, algorithm.CellsKind), now)
+	s.find(id, algorithm.CellsKind).At = max(now, cells.Ends())
+	s.noteEnds(id)
 	return true
 }
 
 // chargeEnded charges the cost of a hold that has ended to the state of a limit of its pair. If the pair shares the state
 // with others, that is charged.
-func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int64) {
-	a := ask{State: *state}
+func (s *shard) chargeEnded(id, shared uint64, cost int64, a *algorithm.State) {
 	own, _ := s.of(id)
 	others, _ := s.of(shared)
 	if !a.Pick(own) && (a.Pick(others) || len(own) >= maxStates) {
@@ -132,13 +143,13 @@ func (s *shard) chargeEnded(id, shared uint64, state *algorithm.State, cost int6
 		a.Pick(run)
 	}
 	a.Open(cost)
-	a.Limit.Row.Charge(&a.State, cost)
-	s.noteEnds(&a)
+	a.Limit.Row.Charge(a, cost)
+	s.noteEnds(id)
 }
 
-// sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
-// how many pairs that leaves without a record. Before it looks at the records of a pair, it ends the pair's holds.
-func (c *call) sweep(s *shard, at int64, n int) (pairs int64) {
+// sweep looks at the next n records and removes those that were idle at an instant, unless an op is about their pair. Before it looks
+// at the records of a pair, it ends the pair's holds.
+func (c *call) sweep(s *shard, at int64, n int) {
 	for range min(n*(1+maxUnused), len(s.records)) {
 		if n == 0 {
 			break
@@ -161,22 +172,8 @@ func (c *call) sweep(s *shard, at int64, n int) (pairs int64) {
 			s.hand++
 			continue
 		}
-		pairs += s.drop(s.hand)
+		c.store.pairs.Add(-s.removeAt(s.hand))
 	}
-	return pairs
-}
-
-// drop removes record i and returns how many pairs that leaves without one.
-func (s *shard) drop(i int) (pairs int64) {
-	id := s.records[i].Pair
-	s.removeAt(i)
-	switch {
-	case isShared(id):
-		s.shared--
-	case !s.has(id):
-		pairs++
-	}
-	return pairs
 }
 
 // keeps reports whether an op is about the pair, or the shared records, of this id.

@@ -62,7 +62,7 @@ func TestRemovalBehindTheHandOfASweep(t *testing.T) {
 func TestSweepPassesFewUnusedRecords(t *testing.T) {
 	s := newShard(1, 100)
 	s.records = append(make([]record, 1000), s.records...)
-	new(call).sweep(s, 1, 2)
+	sweep(s, 1, 2)
 	if want := 2 * (1 + maxUnused); s.hand != want {
 		t.Errorf("the hand is at %d, want %d", s.hand, want)
 	}
@@ -126,6 +126,14 @@ func newShard(n int, ends int64) *shard {
 	return s
 }
 
+// sweep looks at n records of s and returns how many pairs that leaves without a record.
+func sweep(s *shard, at int64, n int) (pairs int64) {
+	store := New(1, nil)
+	c := call{room: &room{store: store}}
+	c.sweep(s, at, n)
+	return -store.pairs.Load()
+}
+
 // A sweep is part of a decision, so its cost must not grow with the number of idle records.
 func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
 	const now = 1_000_000_000
@@ -134,7 +142,7 @@ func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
 		dropped int
 	}{{now, 3}, {now + 1, 0}} {
 		s := newShard(20, row.ends)
-		if got := new(call).sweep(s, now, 3); int(got) != row.dropped || s.count != 20-row.dropped {
+		if got := sweep(s, now, 3); int(got) != row.dropped || s.count != 20-row.dropped {
 			t.Errorf("ends at %d: %d dropped, %d left of 20, want %d dropped", row.ends, got, s.count, row.dropped)
 		}
 		passed := 0
@@ -154,7 +162,7 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	s := newShard(20, now+5)
 	s.ends.Store(0)
 	for range 20 {
-		new(call).sweep(s, now, 32)
+		sweep(s, now, 32)
 	}
 	if got := s.ends.Load(); got != now+5 {
 		t.Errorf("nothing is idle before %d, want %d", got, now+5)
@@ -162,7 +170,7 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	_, first := s.of(s.records[s.hand-1].Pair)
 	s.removeAt(first) // may move a record past the hand
 	for range 2 {
-		new(call).sweep(s, now, 32)
+		sweep(s, now, 32)
 	}
 	if got := s.ends.Load(); got > now+5 {
 		t.Errorf("nothing is idle before %d, want at most %d", got, now+5)

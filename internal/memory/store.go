@@ -118,6 +118,9 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	} else {
 		err = c.settleAll()
 	}
+	if c.placed || ops[0].Kind > Hold {
+		c.noteEnds()
+	}
 	return c.now, err
 }
 
