@@ -96,10 +96,24 @@ type Usage struct {
 	Reset     int64 // until nothing is used and something remains
 }
 
-// Less returns u minus what is held, and while the pair is banned for ban microseconds more; a ban that is not positive
-// is over. The end of a hold is unknown.
-func (u Usage) Less(held, ban int64) Usage {
-	least := max(0, ban)
+// Set sets u to what is left of a limit of which so much is used, without waits, and reports whether anything is missing.
+func (u *Usage) Set(l *Limit, used, granted int64) (missing bool) {
+	*u = Usage{}
+	if l.Rate == 0 { // nothing is admitted, whatever is granted
+		return false
+	}
+	free := l.Full - used
+	if l.Row.Book == nil {
+		u.Granted, u.Over = granted, max(0, -free-granted)
+	}
+	u.Remaining = max(0, free/l.Period+granted)
+	return used > 0 || u.Remaining == 0
+}
+
+// Hold takes away what is held, and what does not fit while the pair is banned for ban microseconds more. The end of a hold is
+// unknown.
+func (u *Usage) Hold(held, ban int64) {
+	least := ban
 	if held > 0 {
 		u.Remaining = max(0, u.Remaining-held)
 		least = max(least, HoldHint)
@@ -108,5 +122,4 @@ func (u Usage) Less(held, ban int64) Usage {
 		u.Remaining = 0
 	}
 	u.Refill, u.Reset = max(u.Refill, least), max(u.Reset, least)
-	return u
 }

@@ -106,8 +106,8 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 						t.Fatalf("width %d, step %d: a cost of %d fits after %dµs, want %d", width, step, cost, got, want)
 					}
 				}
-				s.Report()
-				if u := s.Usage; u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
+				var u Usage
+				if s.Report(&u); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
 					t.Fatalf("width %d, step %d: %+v", width, step, u)
 				}
 			}

@@ -86,14 +86,6 @@ type State struct {
 	others int64 // of buckets: the level of the fullest sibling
 	behind int64 // of buckets: how long the siblings make a request wait that books its turn
 	used   int64 // requests, or the level of the fullest bucket
-	Answer
-}
-
-// An Answer is what a limit says of a claim. The store sets Retry and Wait.
-type Answer struct {
-	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or Never
-	Wait  int64 // microseconds until the turn of a request that is admitted
-	Usage Usage
 }
 
 // inFlight measures what its pair holds, which the pair counts.
@@ -101,21 +93,21 @@ var inFlight = Row{
 	Name:   "in-flight",
 	Counts: true,
 	Open:   func(*State) int64 { return 0 },
-	Charge: func(*State, int64) {},
 }
 
 // Open opens s, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
 func (s *State) Open(cost int64) (wait int64) {
-	s.used = s.Limit.Row.Open(s)
+	l := s.Limit
+	s.used = l.Row.Open(s)
+	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
+		return 0
+	}
 	return s.waitFor(cost)
 }
 
 // waitFor returns how long after s.Now cost fits, or Never.
 func (s *State) waitFor(cost int64) int64 {
 	l := s.Limit
-	if s.Cells == nil && cost <= l.Capacity { // nearly always
-		return s.untilUsed((l.Capacity - cost) * l.Period)
-	}
 	for from := int64(0); l.Rate > 0 && from < Never; { // a grant counts until it ends
 		granted, stays := s.granted(from)
 		if free := l.Capacity - cost + granted; free >= 0 {
@@ -130,7 +122,7 @@ func (s *State) waitFor(cost int64) int64 {
 
 // untilUsed returns how long after s.Now s takes to have used no more than target.
 func (s *State) untilUsed(target int64) int64 {
-	if s.used <= target { // nearly always
+	if s.used <= target {
 		return 0
 	}
 	return s.Limit.Row.UntilUsed(s, target)
@@ -152,31 +144,21 @@ func (s *State) granted(after int64) (n, stays int64) {
 	return n, until - s.Now
 }
 
-// Report sets s.Usage to what the capacity and the grants leave.
-func (s *State) Report() {
-	u, missing, granted := &s.Usage, false, int64(0)
+// Report sets u to what the capacity and the grants leave.
+func (s *State) Report(u *Usage) {
+	l, granted := s.Limit, int64(0)
 	if s.Cells != nil {
 		granted, _ = s.granted(0)
 	}
-	if *u, missing = UsageOf(s.Limit, s.used, granted); !missing {
-		return
+	switch missing := u.Set(l, s.used, granted); {
+	case !missing:
+	case s.Cells == nil: // nearly always
+		u.Refill, u.Reset = l.Row.UntilUsed(s, (l.Capacity-u.Remaining-1)*l.Period), l.Row.UntilUsed(s, 0)
+	default:
+		u.Refill, u.Reset = s.waitFor(u.Remaining+1), s.untilUsed(0)
+		if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
+			u.Reset = max(u.Reset, u.Refill)
+		}
+		u.Refill = min(u.Refill, u.Reset)
 	}
-	u.Refill, u.Reset = s.waitFor(u.Remaining+1), s.untilUsed(0)
-	if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
-		u.Reset = max(u.Reset, u.Refill)
-	}
-	u.Refill = min(u.Refill, u.Reset)
-}
-
-// UsageOf returns the usage of a limit of which so much is used, without waits, and reports whether anything is missing.
-func UsageOf(l *Limit, used, granted int64) (u Usage, missing bool) {
-	if l.Rate == 0 { // nothing is admitted, whatever is granted
-		return u, false
-	}
-	free := l.Full - used
-	if l.Row.Book == nil {
-		u.Granted, u.Over = granted, max(0, -free-granted)
-	}
-	u.Remaining = max(0, free/l.Period+granted)
-	return u, used > 0 || u.Remaining == 0
 }

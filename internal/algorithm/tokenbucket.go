@@ -178,6 +178,7 @@ func chargeBucket(s *State, cost int64) {
 	begins := l.Ban > 0 && s.BeginsBan(cost)
 	if s.Siblings > 0 {
 		s.Bucket = s.fullest()
+		s.emptySiblings()
 	}
 	if s.Bucket = s.Charge(l, cost); begins {
 		ticks := CeilDiv(l.Ban+max(0, s.Now-s.At), l.Unit)
@@ -185,15 +186,8 @@ func chargeBucket(s *State, cost int64) {
 			s.Raised, s.Level = s.Raised+level-s.Level, level
 		}
 	}
-	s.store()
-}
-
-// store stores its own bucket after a charge.
-func (s *State) store() {
 	s.used = s.Level
-	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
-		s.emptySiblings()
-	}
+	s.put(s.Stored, &s.Bucket)
 }
 
 // BeginsBan reports whether a charge of cost begins the ban of s.Limit. The pair needs a cell then.
@@ -240,7 +234,10 @@ func bookBucket(s *State, cost, ban int64) {
 	if s.Level > l.Full {
 		s.Level = addProduct(l.Full, l.Rate, CeilDiv(s.Level-l.Full, l.Rate))
 	}
-	s.store()
+	s.used = s.Level
+	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
+		s.emptySiblings()
+	}
 }
 
 // refundBucket takes from a bucket, opened or not, the part of a charge at an earlier instant that still counts. The

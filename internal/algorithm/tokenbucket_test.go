@@ -111,8 +111,9 @@ func TestLevelAboveFullIsExact(t *testing.T) {
 	l := bucketLimit(t, 100, 60_000_000, 100)
 	b := Bucket{}.Charge(l, 100).Charge(l, 563)
 	s := &State{Limit: l, Bucket: b, used: b.Level}
-	if s.Report(); s.Usage.Remaining != 0 || s.Usage.Refill != 338_400_000 || s.Usage.Reset != 397_800_000 {
-		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", s.Usage)
+	var u Usage
+	if s.Report(&u); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
+		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
 	}
 	if b = b.Charge(l, MaxExact); b.Level != MaxExact {
 		t.Errorf("level %d, want the largest whole number", b.Level)

@@ -104,8 +104,8 @@ func (o *Op) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		a.Retry, a.asked = a.Open(cost), cost
-		if o.delay(a); a.Retry != 0 {
+		a.retry, a.asked = a.Open(cost), cost
+		if o.delay(a); a.retry != 0 {
 			return false
 		}
 	}
@@ -123,11 +123,7 @@ func (c *call) chargeOne(o *Op, cost int64) {
 		a.asked = cost
 	}
 	c.place(o)
-	for i := range o.asks {
-		if a := &o.asks[i]; a.Limit.IsCharged() {
-			c.charge(o, a, cost)
-		}
-	}
+	c.charge(o, cost)
 }
 
 // hasRoom reports whether the logs of o can hold what is granted.
@@ -167,7 +163,7 @@ func (c *call) grant(o *Op) {
 			l := *a.Limit
 			l.Ban = 0 // requests that are taken away begin no ban
 			a.Limit = &l
-			c.charge(o, a, -o.N)
+			l.Row.Charge(&a.State, -o.N)
 		}
 	}
 }

@@ -44,8 +44,9 @@ type work struct {
 // An ask is one limit of an op.
 type ask struct {
 	algorithm.State
-	id    uint64 // of the records that have the state, or will have it: the pair's, or shared ones
-	asked int64  // the cost of all asks that are decided as one
+	id          uint64 // of the records that have the state, or will have it: the pair's, or shared ones
+	asked       int64  // the cost of all asks that are decided as one
+	retry, wait int64  // of its answer
 }
 
 // maxRoom is how many asks a shard keeps room for.
@@ -81,7 +82,7 @@ func (c *call) open(s *Store) {
 			a := &own[j]
 			a.Limit, a.Logs = &o.Limits[j], &o.shard.logs
 			a.Now, a.Offset = c.now, c.offset
-			a.asked, a.Wait = o.costOf(a), 0
+			a.asked, a.wait = o.costOf(a), 0
 		}
 		c.find(o)
 	}
@@ -171,13 +172,15 @@ func (c *call) take(answers []Answer) {
 	if len(c.ops) > 1 {
 		c.sumUp()
 	}
-	admitted := c.decide(false) && c.placeAll(false)
+	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
 	if admitted {
 		c.chargeAll(false)
 	}
 	if c.dryRuns {
 		if c.decide(true); admitted {
-			c.placeAll(true)
+			if c.lacks {
+				c.placeAll(true)
+			}
 			c.chargeAll(true)
 		}
 	}
@@ -235,10 +238,10 @@ func (c *call) decide(dryRuns bool) bool {
 		o.fits = true
 		for j := range asks {
 			a := &asks[j]
-			if a.Retry, a.Wait = a.Open(a.asked), 0; a.Cells != nil {
+			if a.retry, a.wait = a.Open(a.asked), 0; a.Cells != nil {
 				o.delay(a)
 			}
-			if a.Retry != 0 && !o.takeTurn(a) {
+			if a.retry != 0 && !o.takeTurn(a) {
 				o.fits = false
 			}
 		}
@@ -249,12 +252,13 @@ func (c *call) decide(dryRuns bool) bool {
 
 // delay adds to how long it takes until a admits what is asked, because of what the pair holds and while it is banned.
 func (o *Op) delay(a *ask) {
-	if held := o.heldOf(a); held > 0 && a.Retry == 0 {
-		if a.Report(); a.Usage.Remaining < a.asked+held {
-			a.Retry = algorithm.HoldHint
+	if held := o.heldOf(a); held > 0 && a.retry == 0 {
+		var u algorithm.Usage
+		if a.Report(&u); u.Remaining < a.asked+held {
+			a.retry = algorithm.HoldHint
 		}
 	}
-	a.Retry = max(a.Retry, o.banned)
+	a.retry = max(a.retry, o.banned)
 }
 
 // heldOf returns what requests in flight hold of a.
@@ -270,14 +274,14 @@ func (o *Op) heldOf(a *ask) int64 {
 // when they end.
 func (o *Op) takeTurn(a *ask) (ok bool) {
 	switch {
-	case o.MaxWait == 0 || a.Retry == algorithm.Never || o.heldOf(a) > 0:
+	case o.MaxWait == 0 || a.retry == algorithm.Never || o.heldOf(a) > 0:
 		return false
-	case a.Retry > o.MaxWait:
-		a.Retry -= o.MaxWait
+	case a.retry > o.MaxWait:
+		a.retry -= o.MaxWait
 		return false
 	}
 	if ok = a.CanBook(a.asked, o.banned); ok {
-		a.Retry, a.Wait = 0, a.Retry
+		a.retry, a.wait = 0, a.retry
 	}
 	return ok
 }
@@ -296,10 +300,7 @@ func (c *call) chargeAll(dryRuns bool) {
 			o.cells.Hold(c.now, o.Cost, 1, o.Limits)
 			c.changed(o)
 		case o.Kind == Take:
-			asks := o.asks
-			for j := range asks {
-				c.charge(o, &asks[j], o.Cost)
-			}
+			c.charge(o, o.Cost)
 		}
 	}
 }
@@ -314,30 +315,37 @@ func (c *call) report(answers []Answer) {
 		}
 		asks := o.asks
 		for j := range asks {
-			a := &asks[j]
+			a, answer := &asks[j], &answers[j]
 			if c.overlap { // other ops may have changed the state
 				a.Open(a.asked)
 			}
-			if a.Report(); a.Cells != nil {
-				a.Usage = a.Usage.Less(o.heldOf(a), o.banned)
+			answer.Retry, answer.Wait = a.retry, a.wait
+			if a.Report(&answer.Usage); a.Cells != nil {
+				answer.Usage.Hold(o.heldOf(a), o.banned)
 			}
-			answers[j] = a.Answer
 		}
 		answers = answers[len(asks):]
 	}
 }
 
-// charge adds cost to the state of a.
-func (c *call) charge(o *Op, a *ask, cost int64) {
-	row := a.Limit.Row
-	if c.overlap { // another ask may have changed the state, and the siblings of one call may be too many
+// charge adds cost to the states of o.
+func (c *call) charge(o *Op, cost int64) {
+	if c.overlap { // the siblings of one call may be too many
 		c.place(o)
-		a.Open(a.asked)
 	}
-	if a.Wait > 0 {
-		row.Book(&a.State, cost, o.banned)
-	} else {
-		row.Charge(&a.State, cost)
+	asks := o.asks
+	for i := range asks {
+		a := &asks[i]
+		if c.overlap { // another op may have changed the state
+			a.Open(a.asked)
+		}
+		switch row := a.Limit.Row; {
+		case !a.Limit.IsCharged():
+		case a.wait > 0:
+			row.Book(&a.State, cost, o.banned)
+		default:
+			row.Charge(&a.State, cost)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // records now.
 func (c *call) placeAll(dryRun bool) bool {
 	for i := range c.ops {
-		if o := &c.ops[i]; c.lacks && o.fits && o.DryRun == dryRun && o.Kind != Peek {
+		if o := &c.ops[i]; o.fits && o.DryRun == dryRun && o.Kind != Peek {
 			c.place(o)
 		}
 	}

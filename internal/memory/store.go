@@ -101,7 +101,11 @@ const NoInstant = -1 << 63
 var ErrFull = errors.New("a sliding log is full")
 
 // An Answer is the result of one limit of an Op that is decided.
-type Answer = algorithm.Answer
+type Answer struct {
+	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or algorithm.Never
+	Wait  int64 // microseconds until the turn of a request that is admitted
+	Usage algorithm.Usage
+}
 
 // Do does all ops at one instant, which it returns. Takes, peeks and holds are decided together: if one that is not a dry
 // run is denied, none is charged. Each of their limits gets an answer, in order. No other ops may be among them: those are

@@ -115,8 +115,7 @@ func (u *usage) read(r []int64, o *op, l *algorithm.Limit) (ok bool) {
 	case !exact(r[1]) || !exact(r[2]) || l.Algorithm == algorithm.TokenBucket && r[2] >= l.Unit:
 		return false
 	default:
-		var missing bool
-		switch u.Usage, missing = algorithm.UsageOf(l, r[1], 0); {
+		switch missing := u.Set(l, r[1], 0); {
 		case missing && l.Algorithm == algorithm.TokenBucket:
 			b := algorithm.Bucket{Level: r[1], At: o.at - r[2]}
 			u.Refill, u.Reset = b.Until(l, l.Rate, o.at, (l.Capacity-u.Remaining-1)*l.Period), b.Until(l, l.Rate, o.at, 0)
