@@ -153,7 +153,8 @@ func (s *State) Report(u *Usage) {
 	switch missing := u.Set(l, s.used, granted); {
 	case !missing:
 	case s.Cells == nil: // nearly always
-		u.Refill, u.Reset = l.Row.UntilUsed(s, (l.Capacity-u.Remaining-1)*l.Period), l.Row.UntilUsed(s, 0)
+		until := l.Row.UntilUsed
+		u.Refill, u.Reset = until(s, (l.Capacity-u.Remaining-1)*l.Period), until(s, 0)
 	default:
 		u.Refill, u.Reset = s.waitFor(u.Remaining+1), s.untilUsed(0)
 		if u.Remaining == 0 { // perhaps not before a grant that takes away has ended

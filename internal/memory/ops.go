@@ -118,10 +118,9 @@ func (c *call) chargeOne(o *Op, cost int64) {
 		return
 	}
 	for i := range o.asks {
-		a := &o.asks[i]
-		a.Open(cost)
-		a.asked = cost
+		o.asks[i].asked = cost
 	}
+	o.openAll()
 	c.place(o)
 	c.charge(o, cost)
 }

@@ -305,20 +305,25 @@ func (c *call) chargeAll(dryRuns bool) {
 	}
 }
 
+// openAll opens the states of o.
+func (o *Op) openAll() {
+	for i := range o.asks {
+		o.asks[i].Open(o.asks[i].asked)
+	}
+}
+
 // report says what all ops leave.
 func (c *call) report(answers []Answer) {
 	ops := c.ops
 	for i := range ops {
 		o := &ops[i]
-		if c.overlap {
+		if c.overlap { // other ops may have changed the states
 			c.find(o)
+			o.openAll()
 		}
 		asks := o.asks
 		for j := range asks {
 			a, answer := &asks[j], &answers[j]
-			if c.overlap { // other ops may have changed the state
-				a.Open(a.asked)
-			}
 			answer.Retry, answer.Wait = a.retry, a.wait
 			if a.Report(&answer.Usage); a.Cells != nil {
 				answer.Usage.Hold(o.heldOf(a), o.banned)
@@ -330,15 +335,13 @@ func (c *call) report(answers []Answer) {
 
 // charge adds cost to the states of o.
 func (c *call) charge(o *Op, cost int64) {
-	if c.overlap { // the siblings of one call may be too many
+	if c.overlap { // the siblings of one call may be too many, and other ops may have changed the states
 		c.place(o)
+		o.openAll()
 	}
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]
-		if c.overlap { // another op may have changed the state
-			a.Open(a.asked)
-		}
 		switch row := a.Limit.Row; {
 		case !a.Limit.IsCharged():
 		case a.wait > 0:
