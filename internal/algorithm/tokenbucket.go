@@ -70,11 +70,11 @@ var tokenBucket = Row{
 	Name: "token-bucket",
 	Open: openBucket,
 	UntilUsed: func(s *State, target int64) int64 {
-		wait := s.Until(s.Limit, s.Limit.Rate, s.Now, target)
-		if s.Siblings > 0 {
-			wait = max(wait, s.untilSiblings(target))
+		l := s.Limit
+		if s.Siblings == 0 { // nearly always
+			return s.Until(l, l.Rate, s.Now, target)
 		}
-		return wait
+		return max(s.Until(l, l.Rate, s.Now, target), s.untilSiblings(target))
 	},
 	Charge: chargeBucket,
 	Book:   bookBucket,
