@@ -44,8 +44,7 @@ type queues struct {
 // A queue holds the jobs that may share a run of the script.
 type queue struct {
 	route    string
-	owed     []*job    // settlements that wait. They go first: without them, what was held would be charged in full.
-	takes    []*job    // takes that wait
+	waiting  []*job    // settlements, because without them what was held would be charged in full, then takes; each in their order
 	load     int       // of all jobs that wait
 	lead     *job      // one of them, whose caller is about to begin the next run; nil if that must not begin yet
 	led      time.Time // when lead was chosen
@@ -122,13 +121,13 @@ func (s *queues) add(ctx context.Context, j *job, begun time.Time, alone bool) (
 		q = &queue{route: j.route}
 		s.byRoute[j.route] = q
 	}
-	j.queue, j.begun, j.run, j.failure, j.wake, j.left = q, begun, nil, nil, nil, false
+	j.queue, j.begun, j.run, j.failure, j.wake = q, begun, nil, nil, nil
 	j.deadline, _ = ctx.Deadline()
-	list := &q.takes
-	if j.owed {
-		list = &q.owed
+	at := len(q.waiting)
+	for j.owed && at > 0 && !q.waiting[at-1].owed {
+		at--
 	}
-	*list, q.load = append(*list, j), q.load+j.load
+	q.waiting, q.load = slices.Insert(q.waiting, at, j), q.load+j.load
 	if leads = s.dispatch(q, j, begun); !leads || !alone {
 		j.wake = make(chan bool, 1)
 	}
@@ -173,17 +172,12 @@ func (s *queues) allows(q *queue, now time.Time) bool {
 // elect returns the job with the latest deadline among those that have waited longest and fit into a run.
 func (q *queue) elect() (lead *job) {
 	load := 0
-	for _, list := range [...][]*job{q.owed, q.takes} {
-		for _, j := range list {
-			switch {
-			case j.left:
-				continue
-			case lead != nil && load+j.load > maxLoad:
-				return lead
-			case lead == nil || !isLater(lead.deadline, j.deadline):
-				lead = j
-			}
-			load += j.load
+	for _, j := range q.waiting {
+		if load += j.load; lead != nil && load > maxLoad {
+			break
+		}
+		if lead == nil || !isLater(lead.deadline, j.deadline) {
+			lead = j
 		}
 	}
 	return lead
@@ -231,29 +225,26 @@ func (s *queues) begin(j *job) *run {
 	return r
 }
 
-// take takes the job that leads and those that have waited longest out of q, for a run that begins now.
+// take takes the job that leads and those that have waited longest out of q, for a run that begins now. Once one does not fit, those
+// behind it wait too, or smaller ones would pass it again and again.
 func (q *queue) take(now time.Time) *run {
-	r := &run{load: q.lead.load, sent: now}
+	r := &run{sent: now}
 	r.jobs = r.one[:0]
-	ends, full := q.lead.deadline, false
-	for _, list := range [...]*[]*job{&q.owed, &q.takes} {
-		*list = slices.DeleteFunc(*list, func(j *job) bool {
-			switch {
-			case j.left:
-				return true
-			case j == q.lead:
-			case full, !ends.IsZero() && isLater(j.deadline, ends.Add(together)):
-				return false
-			case r.load+j.load > maxLoad:
-				full = true
-				return false
-			default:
-				r.load += j.load
-			}
-			j.run, r.jobs = r, append(r.jobs, j)
-			return true
-		})
-	}
+	ends, room := q.lead.deadline, maxLoad-q.lead.load
+	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
+		switch {
+		case j == q.lead:
+		case !ends.IsZero() && isLater(j.deadline, ends.Add(together)):
+			return false
+		case j.load > room:
+			room = 0
+			return false
+		default:
+			room -= j.load
+		}
+		j.run, r.jobs, r.load = r, append(r.jobs, j), r.load+j.load
+		return true
+	})
 	q.load -= r.load
 	return r
 }
@@ -315,8 +306,8 @@ func (s *queues) withdraw(j *job) (done bool) {
 	if j.run != nil {
 		return false
 	}
-	q := j.queue
-	j.unsent, j.left = true, true
+	q, at := j.queue, slices.Index(j.queue.waiting, j)
+	j.unsent, q.waiting = true, slices.Delete(q.waiting, at, at+1)
 	if q.load -= j.load; q.lead == j {
 		q.lead = nil
 	}

@@ -223,9 +223,9 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 	} {
 		q := new(queue)
 		for _, d := range row.deadlines {
-			q.takes = append(q.takes, &job{deadline: d, load: 1})
+			q.waiting = append(q.waiting, &job{deadline: d, load: 1})
 		}
-		if got := slices.Index(q.takes, q.elect()); got != row.want {
+		if got := slices.Index(q.waiting, q.elect()); got != row.want {
 			t.Errorf("%s: job %d leads, want %d", row.why, got, row.want)
 		}
 	}
@@ -243,10 +243,27 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 		{"too large", at(50), at(50), maxLoad, false},
 	} {
 		lead, next := &job{deadline: row.lead, load: 1}, &job{deadline: row.next, load: row.load}
-		q := &queue{lead: lead, takes: []*job{lead, next}, load: 1 + row.load}
+		q := &queue{lead: lead, waiting: []*job{lead, next}, load: 1 + row.load}
 		if got := len(q.take(now).jobs) == 2; got != row.want || (q.load == 0) != row.want {
 			t.Errorf("%s: may join %v, want %v", row.why, got, row.want)
 		}
+	}
+}
+
+// A job that fills a run by itself has its turn, though smaller ones with later deadlines arrive behind it.
+func TestLargeJobIsNotPassed(t *testing.T) {
+	now := time.Now()
+	q := new(queue)
+	for i, load := range []int{1, maxLoad, 1, 1} {
+		q.waiting, q.load = append(q.waiting, &job{load: load, deadline: now.Add(time.Duration(i))}), q.load+load
+	}
+	var got []int
+	for q.load > 0 {
+		q.lead = q.elect()
+		got = append(got, len(q.take(now).jobs))
+	}
+	if want := []int{1, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("runs of %d jobs, want %d", got, want)
 	}
 }
 

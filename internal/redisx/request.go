@@ -79,7 +79,6 @@ type job struct {
 	queue    *queue
 	run      *run      // that it is in; nil while it waits
 	wake     chan bool // true if the caller is to lead the next run, and false when the job is done
-	left     bool      // the caller has given up before it was in a run
 	failure  error     // of the run
 }
 
