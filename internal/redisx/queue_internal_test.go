@@ -364,6 +364,21 @@ func testJobsJoin(t *testing.T) {
 	}
 }
 
+// A leader that begins its run late shows that this process lacks CPU: jobs that are late then are no failures of the server.
+func TestLateLeaderShowsALackOfCPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for late, want := range map[time.Duration]bool{tooLate: false, tooLate + 1: true} {
+			s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+			lead := &job{load: 1}
+			s.add(t.Context(), lead, time.Now(), true)
+			time.Sleep(late)
+			if s.begin(lead); s.starved.Equal(time.Now()) != want {
+				t.Errorf("a leader that is %v late: %v, want a lack of CPU %v", late, s.starved, want)
+			}
+		}
+	})
+}
+
 // Callers begin and give up at any time. No lead is lost: each caller gets a reply or its own error, and nothing is left behind.
 // Some clients end calls at the deadline, and contexts are canceled or end at a deadline.
 func TestNoLeadIsLost(t *testing.T) {

@@ -369,6 +369,28 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 	}
 }
 
+// Runs that hang at the same time are one failure of the server, and a run sent after they were late is another.
+func TestStallIsOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, apart := range []bool{false, true} {
+			all, q, b, down := new(queues), new(queue), new(breaker.Breaker), false
+			sent := time.Now()
+			for range 5 {
+				if apart {
+					time.Sleep(time.Millisecond)
+					sent = time.Now()
+				}
+				call := must.Get(b.Enter(sent))(t)
+				j := &job{begun: sent, queue: q, run: &run{sent: sent}}
+				down = call.Fail(time.Now(), all.failed(j, context.DeadlineExceeded))
+			}
+			if down != apart {
+				t.Errorf("five runs, sent one after the other %v: the store is down %v", apart, down)
+			}
+		}
+	})
+}
+
 // A call whose deadline has passed before its caller got a CPU is an overload, whatever the server does.
 func TestDeadlineBeforeACall(t *testing.T) {
 	c := &gatedClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
