@@ -26,7 +26,7 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 		return dst, false, err
 	}
 	j.addSettlements(s.layout, unused)
-	if err = s.decide(ctx, j, begun); err != nil {
+	if err = s.do(ctx, j, begun, s.queues.how()); err != nil {
 		if len(unused) > 0 {
 			err = j.marked(err)
 		}
@@ -55,45 +55,31 @@ func (j *job) marked(err error) error {
 	return err
 }
 
-// decide decides j in one run if its keys may share one, or else in parts.
-func (s *decider) decide(ctx context.Context, j *job, begun time.Time) (err error) {
-	for how := s.queues.how(); ; begun = time.Now() {
-		if how != anyKeys {
-			how.split(j, s.layout)
-		}
-		if len(j.parts) > 0 {
-			err = s.decideParts(ctx, j)
-		} else {
-			j.prepare(false)
-			err = s.queues.do(ctx, j, begun)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
-			how = bySlot
-			s.queues.setRouting(how)
-		case hasCode(err, "TRYAGAIN") && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1):
-			how = byKey
-		default:
-			return err
-		}
-	}
-}
-
-// settle does j, the job of a Settle, in runs for the keys that may share one, and key by key if a slot is migrating.
-func (s *decider) settle(ctx context.Context, j *job, how routing) error {
+// do decides or settles j in one run if its keys may share one, or else in parts: those of a settlement end by themselves.
+func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) (err error) {
 	if how != anyKeys {
 		how.split(j, s.layout)
 	}
-	if len(j.parts) > 0 {
-		each(len(j.parts), func(i int) { j.parts[i].err = s.settle(ctx, &j.parts[i], how) })
+	switch {
+	case len(j.parts) == 0:
+		j.prepare(false)
+		err = s.queues.do(ctx, j, begun)
+	case j.owed:
+		each(len(j.parts), func(i int) { j.parts[i].err = s.do(ctx, &j.parts[i], begun, how) })
 		return firstError(j.parts)
+	default:
+		err = s.decideParts(ctx, j)
 	}
-	j.prepare(false)
-	err := s.queues.do(ctx, j, time.Now())
-	if err != nil && how != byKey && len(j.keys) > 1 && (hasCode(err, "TRYAGAIN") || hasCode(err, "CROSSSLOT")) {
-		return s.settle(ctx, j, byKey)
+	switch {
+	case err == nil:
+		return nil
+	case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
+		how = bySlot
+		s.queues.setRouting(how)
+	case hasCode(err, "TRYAGAIN") && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1): // a slot is migrating
+		how = byKey
+	default:
+		return err
 	}
-	return err
+	return s.do(ctx, j, time.Now(), how)
 }

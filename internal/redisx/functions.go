@@ -22,51 +22,53 @@ const retryFunctions = time.Minute
 
 // functions records whether a server runs functions for this user. The zero value says so.
 type functions struct {
-	rejected atomic.Int64 // when it last did not, by server.now; 0 if it does
-	worked   atomic.Bool  // it has run one
-	missing  atomic.Bool  // it does not have the library
+	retry   pacer       // has a next attempt if the server does not run them
+	worked  atomic.Bool // it has run one
+	missing atomic.Bool // it does not have the library
 }
 
-// now returns the time since s began. The wall clock may be set back; this one is monotonic.
-func (s *server) now() int64 { return max(1, int64(time.Since(s.begun))) }
-
 // call does jobs in one run of the script, and returns the reply. Another attempt follows only an error reply that says that the
-// server has not done them.
-func (s *server) call(ctx context.Context, jobs []*job) ([]int64, error) {
-	if rejected := s.functions.rejected.Load(); rejected != 0 && s.usesScripts(ctx, rejected) {
+// server has not done them. A store that uses scripts tries functions again once a minute.
+func (s *server) call(ctx context.Context, jobs []*job) (reply []int64, err error) {
+	scripts, ends := s.functions.retry.next.Load() != 0, false
+	if scripts && !s.functions.retry.due(s.age(), retryFunctions) {
 		return s.sendScript(ctx, jobs)
 	}
-	var reply []int64
-	var err error
-	if !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
-		if err = s.tryFunction(ctx); errors.Is(err, io.EOF) && s.endsConnections(ctx) {
-			if reply, err = s.sendScript(ctx, jobs); err == nil {
-				s.useScripts(io.EOF)
-			}
-			return reply, err
-		}
+	if scripts || !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
+		_, err = s.sendFunction(ctx, nil)
+		ends = errors.Is(err, io.EOF) && s.endsConnections(ctx)
 	}
 	if err == nil {
-		reply, err = s.send(ctx, "fcall", s.script.function, jobs)
+		reply, err = s.sendFunction(ctx, jobs)
 	}
+	if err == nil || !ends && (!isReply(err) || isFault(err)) {
+		return reply, err
+	}
+	rejection := err
+	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(rejection) && s.functions.retry.next.Swap(int64(s.age()+retryFunctions)) == 0 {
+		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", rejection)
+	}
+	return reply, err
+}
+
+// sendFunction does jobs by the function, and loads the library if the server does not have it. Without jobs, it finds out whether
+// the server runs functions.
+func (s *server) sendFunction(ctx context.Context, jobs []*job) ([]int64, error) {
+	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
 	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
-		if err = s.round(ctx, s.loadLibrary); err == nil {
+		if err = s.round(ctx, s.loadLibrary); err == nil && len(jobs) > 0 {
 			reply, err = s.send(ctx, "fcall", s.script.function, jobs)
 		}
 	}
-	switch {
-	case err == nil:
-		s.useFunctions()
-		return reply, nil
-	case !isReply(err), isFault(err):
+	if err != nil {
 		return nil, err
 	}
-	rejection := err
-	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(rejection) {
-		s.useScripts(rejection)
+	s.functions.worked.Store(true)
+	if s.functions.retry.next.Load() != 0 && s.functions.retry.next.Swap(0) != 0 {
+		slog.Info("spillgate: Redis runs functions again")
 	}
-	return reply, err
+	return reply, nil
 }
 
 // sendScript does jobs by the digest of the script, or by its source if the server does not have the script.
@@ -78,49 +80,19 @@ func (s *server) sendScript(ctx context.Context, jobs []*job) ([]int64, error) {
 	return reply, err
 }
 
-// usesScripts reports whether to send a script to a server that has rejected a function at an instant. A minute after that, one
-// call asks again whether it runs functions.
-func (s *server) usesScripts(ctx context.Context, rejected int64) bool {
-	now := s.now()
-	if now-rejected < int64(retryFunctions) || !s.functions.rejected.CompareAndSwap(rejected, now) {
-		return true
-	}
-	err := s.tryFunction(ctx)
-	return err != nil && !isNotFound(err)
-}
-
-// tryFunction calls the function with no requests, which changes nothing, and returns the error.
-func (s *server) tryFunction(ctx context.Context) error {
-	_, err := s.send(ctx, "fcall", s.script.function, nil)
-	if err == nil {
-		s.functions.worked.Store(true)
-	}
-	return err
-}
-
 // endsConnections reports whether the server answers another command, and ends the connection at an FCALL, as some
 // proxies do at a command that they do not know. A server that goes down ends connections at any command.
 func (s *server) endsConnections(ctx context.Context) bool {
-	err := s.round(ctx, func(ctx context.Context) error { return s.client.Time(ctx).Err() })
-	return (err == nil || isReply(err)) && errors.Is(s.tryFunction(ctx), io.EOF)
-}
-
-func (s *server) useScripts(why error) {
-	if s.functions.rejected.Swap(s.now()) == 0 {
-		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", why)
+	if err := s.round(ctx, func(ctx context.Context) error { return s.client.Time(ctx).Err() }); err != nil && !isReply(err) {
+		return false
 	}
-}
-
-func (s *server) useFunctions() {
-	s.functions.worked.Store(true)
-	if s.functions.rejected.Load() != 0 && s.functions.rejected.Swap(0) != 0 {
-		slog.Info("spillgate: Redis runs functions again")
-	}
+	_, err := s.sendFunction(ctx, nil)
+	return errors.Is(err, io.EOF)
 }
 
 // Via implements the method that core.Health.Via describes.
 func (s *Store) Via() string {
-	if s.decider.server.functions.rejected.Load() != 0 {
+	if s.decider.server.functions.retry.next.Load() != 0 {
 		return "scripts"
 	}
 	return "functions"

@@ -23,7 +23,7 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: peek, cost: 1})
 	j.addSettlements(s.layout, unused)
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, cost: int64(loan.Cost)})
-	if err := s.decide(ctx, j, time.Now()); err != nil {
+	if err := s.do(ctx, j, time.Now(), s.queues.how()); err != nil {
 		return 0, nil, j.marked(err)
 	}
 	charged, left = j.ops[len(j.ops)-1].moved, j.appendResults(nil, []core.Claim{loan})
@@ -36,7 +36,7 @@ func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error 
 	errs := make([]error, len(unused))
 	each(len(unused), func(i int) {
 		j := s.layout.newSettle(unused[i : i+1])
-		if errs[i] = j.marked(s.settle(ctx, j, s.queues.how())); errs[i] == nil {
+		if errs[i] = j.marked(s.do(ctx, j, time.Now(), s.queues.how())); errs[i] == nil {
 			j.release()
 		}
 	})

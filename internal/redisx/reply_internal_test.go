@@ -118,12 +118,12 @@ func TestRepliesThatAreNotWordsAreErrors(t *testing.T) {
 }
 
 func TestReloadsAreBounded(t *testing.T) {
-	var r reloads
+	var r pacer
 	for _, step := range []struct {
 		at  time.Duration
 		due bool
 	}{{0, true}, {0, false}, {reloadEvery - 1, false}, {reloadEvery, true}, {2*reloadEvery - 1, false}, {time.Hour, true}, {time.Hour + reloadEvery, true}} {
-		if got := r.due(step.at); got != step.due {
+		if got := r.due(step.at, reloadEvery); got != step.due {
 			t.Errorf("at %v: got %v, want %v", step.at, got, step.due)
 		}
 	}
@@ -316,7 +316,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 		t.Helper()
 		must.Do(t, admin.Do(t.Context(), "acl", "setuser", "default", right).Err())
 	}
-	passes := func() { s.decider.server.functions.rejected.Store(s.decider.server.now() - int64(retryFunctions)) }
+	passes := func() { s.decider.server.functions.retry.next.Store(1) }
 	decided := 0
 	take := func(want string, attempts int64) {
 		t.Helper()
@@ -332,8 +332,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 			t.Errorf("%d attempts to use functions, and the store uses %s; want %d and %s", n, s.Via(), attempts, want)
 		}
 	}
-	s.decider.server.begun = s.decider.server.begun.Add(-time.Hour) // so that the minute before now is after its beginning
-	take("functions", 4)                                            // and one to find out that the library is missing
+	take("functions", 4) // and one to find out that the library is missing
 	right("-fcall")
 	take("scripts", 1)
 	passes()

@@ -30,7 +30,7 @@ type server struct {
 	functions functions
 	clock     testClock     // of the server
 	repaired  atomic.Uint64 // invalid states found
-	reloads   reloads       // of the state of the cluster
+	reloads   pacer         // of the state of the cluster
 	warming   atomic.Bool   // warm is running
 	begun     time.Time
 	decided   sync.Once // the first decision
@@ -299,19 +299,22 @@ func (s *server) noteError(err error) {
 	if !isReply(err) {
 		s.warm()
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok && s.reloads.due(time.Since(s.begun)) {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && s.reloads.due(s.age(), reloadEvery) {
 		cluster.ReloadState(context.Background())
 	}
 }
 
-// reloads limits how often something is done. It uses the monotonic clock, because after the wall clock was set back,
-// nothing would be done until it has caught up.
-type reloads struct{ next atomic.Int64 }
+// age returns the time since s began, by the monotonic clock: after the wall clock was set back, nothing would be due until it has
+// caught up.
+func (s *server) age() time.Duration { return time.Since(s.begun) }
 
-// due reports whether to do it now, an instant since some beginning.
-func (r *reloads) due(now time.Duration) bool {
-	next := r.next.Load()
-	return int64(now) >= next && r.next.CompareAndSwap(next, int64(now+reloadEvery))
+// A pacer limits how often something is done. Its instants are times since some beginning.
+type pacer struct{ next atomic.Int64 }
+
+// due reports whether to do it now, and then not again for as long as every.
+func (p *pacer) due(now, every time.Duration) bool {
+	next := p.next.Load()
+	return int64(now) >= next && p.next.CompareAndSwap(next, int64(now+every))
 }
 
 // warnOfEviction logs a warning if the server removes keys when its memory is full.

@@ -157,7 +157,7 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	if err := s.decider.settle(ctx, j, s.decider.queues.how()); errors.Is(err, errFull) {
+	if err := s.decider.do(ctx, j, time.Now(), s.decider.queues.how()); errors.Is(err, errFull) {
 		return compiled.Full(settlements)
 	} else if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	each(len(pairs), func(i int) {
 		j := s.decider.layout.newJob(true)
 		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
-		errs[i] = s.decider.settle(ctx, j, s.decider.queues.how())
+		errs[i] = s.decider.do(ctx, j, time.Now(), s.decider.queues.how())
 	})
 	return errors.Join(errs...)
 }
