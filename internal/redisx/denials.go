@@ -27,21 +27,22 @@ type denyCache struct {
 
 type denySlot struct {
 	denial  atomic.Pointer[denial]
-	changes atomic.Uint64 // how often this process has changed a pair
-	gifts   atomic.Uint64 // how often it has changed a pair otherwise than by a charge, so that more may fit
+	changes atomic.Uint64 // how often this process has charged a pair, and gift for each time that it has done what lets more fit
 }
 
+const gift = 1 << 32
+
 type denial struct {
-	changes  uint64        // of the pairs, before the request was sent
-	gifts    uint64        // to the pair of denier, before the request was sent
-	claims   []core.Claim  // with stored keys, because the key that a client sends may be long
+	changes  uint64       // of the pairs, before the request was sent
+	claims   []core.Claim // with stored keys, because the key that a client sends may be long
+	results  []core.Result
 	denier   int           // the first claim that is denied
-	first    int           // its first result
+	own      []core.Result // its results
+	gifts    uint64        // to its pair
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
 	known    time.Duration // after sent; it says something about other costs for as long
-	results  []core.Result
 }
 
 func newDenyCache(size int, l *layout) *denyCache {
@@ -74,21 +75,30 @@ func changesOf(slots []*denySlot) (sum uint64) {
 	return sum
 }
 
-// remember adds a request with pairs in slots that was sent at an instant, when they had changed so often, if it was denied.
-func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []core.Result, sent time.Time, changes uint64) {
-	denier, first := denierOf(claims, results)
-	if denier < 0 {
+// note records a request with pairs in slots, which had changed so often when it was sent at an instant. If it was charged, or may
+// have been, the denials of its pairs end. If it was denied, and the denial lasts, the cache remembers it.
+func (c *denyCache) note(claims []core.Claim, slots []*denySlot, results []core.Result, err error, lasts bool, sent time.Time, changes uint64) {
+	if err == nil && slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed && !r.DryRun }) {
+		if lasts && len(slots) > 0 {
+			c.remember(claims, slots, results, sent, changes)
+		}
 		return
 	}
-	slot := slots[denier]
-	d := &denial{
-		changes: changes, gifts: slot.gifts.Load(), denier: denier, first: first,
-		sent: sent, received: time.Now(), results: slices.Clone(results),
+	for i, s := range slots {
+		if !claims[i].Peek {
+			s.changes.Add(1)
+		}
 	}
-	for i := range d.results {
-		d.results[i].Rule = strings.Clone(d.results[i].Rule)
+}
+
+// remember adds a denied request, unless any of its claims is a peek or a dry run.
+func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []core.Result, sent time.Time, changes uint64) {
+	if slices.ContainsFunc(claims, func(c core.Claim) bool { return c.Peek || c.DryRun }) {
+		return
 	}
+	d := &denial{changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results), denier: -1}
 	d.lasts = d.firstChange()
+	rest := d.results
 	for i := range claims {
 		of := &claims[i]
 		d.claims = append(d.claims, core.Claim{
@@ -97,34 +107,25 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
 		}
+		own := rest[:len(of.Limits)]
+		rest = rest[len(own):]
+		if d.denier < 0 && slices.ContainsFunc(own, func(r core.Result) bool { return !r.Allowed }) {
+			d.denier, d.own = i, own
+		}
 	}
-	if changesOf(slots) == changes { // otherwise a gift may be newer than the denial
-		for i := range d.results {
-			d.known = max(d.known, deniesFor(&d.results[i], true, false))
+	slot := slots[d.denier]
+	d.gifts = slot.changes.Load() / gift
+	current := changesOf(slots) == changes // otherwise a gift may be newer than the denial
+	for i := range d.results {
+		r := &d.results[i]
+		if r.Rule = strings.Clone(r.Rule); current {
+			d.known = max(d.known, deniesFor(r, true, false))
 		}
 	}
 	slot.denial.Store(d)
 	for range 2 { // so that a cache with few denials takes little memory
 		c.sweep(d.received)
 	}
-}
-
-// denierOf returns the index of the first denied claim and of its first result, or -1 if there is none, or if any claim is a
-// peek or a dry run.
-func denierOf(claims []core.Claim, results []core.Result) (denier, first int) {
-	denier, n := -1, 0
-	for i := range claims {
-		if claims[i].Peek || claims[i].DryRun {
-			return -1, 0
-		}
-		for j := range claims[i].Limits {
-			if denier < 0 && n < len(results) && !results[n].Allowed {
-				denier, first = i, n-j
-			}
-			n++
-		}
-	}
-	return denier, first
 }
 
 // firstChange returns the time until anything in the results changes.
@@ -207,22 +208,6 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	return changes == d.changes
 }
 
-// noteTake ends the denials that claims with pairs in slots have changed by being charged: if they were, or may have been. It
-// reports whether they were denied.
-func noteTake(claims []core.Claim, slots []*denySlot, results []core.Result, err error) (denied bool) {
-	for i := 0; err == nil && i < len(results); i++ {
-		if !results[i].Allowed && !results[i].DryRun {
-			return true
-		}
-	}
-	for i, s := range slots {
-		if !claims[i].Peek {
-			s.changes.Add(1)
-		}
-	}
-	return false
-}
-
 // sweep looks at one slot, and drops its denial if that has ended.
 func (c *denyCache) sweep(now time.Time) {
 	s := &c.slots[c.swept.Add(1)%uint64(len(c.slots))]
@@ -234,42 +219,35 @@ func (c *denyCache) sweep(now time.Time) {
 // forget ends the denials of requests for pairs, also for the time when the server cannot be asked.
 func (c *denyCache) forget(pairs []core.Pair) {
 	for i := 0; c != nil && i < len(pairs); i++ {
-		s := c.slotOf(pairs[i].Rule, pairs[i].Key)
-		s.gifts.Add(1)
-		s.changes.Add(1)
+		c.slotOf(pairs[i].Rule, pairs[i].Key).changes.Add(gift)
 	}
 }
 
-// Denied reports whether a remembered denial says that c cannot fit, whatever it costs, and appends the results. It is for
+// Denied reports whether a remembered denial says that claim cannot fit, whatever it costs, and appends the results. It is for
 // the time when the server cannot be asked, so it does not end after maxDenial.
-func (s *Store) Denied(c *core.Claim, dst []core.Result) (results []core.Result, denied bool) {
-	if s.denials == nil {
+func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Result, denied bool) {
+	c := s.denials
+	if c == nil {
 		return dst, false
 	}
-	return s.denials.known(c, time.Now(), dst)
-}
-
-// known appends the results of a denied c.
-func (c *denyCache) known(claim *core.Claim, now time.Time, dst []core.Result) (results []core.Result, denied bool) {
 	var buf [256]byte
 	key := c.layout.appendKey(buf[:0], claim.Rule, claim.Key)
 	slot := c.slot(key)
 	d := slot.denial.Load()
-	if d == nil || d.gifts != slot.gifts.Load() {
+	if d == nil || d.gifts != slot.changes.Load()/gift {
 		return dst, false
 	}
-	a, past := &d.claims[d.denier], now.Sub(d.sent)
+	a, past := &d.claims[d.denier], time.Since(d.sent)
 	if a.Key != string(key) || !slices.Equal(a.Limits, claim.Limits) || past >= d.known {
 		return dst, false
 	}
-	own := d.results[d.first : d.first+len(a.Limits)]
-	for i := range own {
-		denied = denied || past < deniesFor(&own[i], claim.Cost >= a.Cost, claim.MaxWait > 0)
+	for i := range d.own {
+		denied = denied || past < deniesFor(&d.own[i], claim.Cost >= a.Cost, claim.MaxWait > 0)
 	}
 	if !denied {
 		return dst, false
 	}
-	for _, r := range own {
+	for _, r := range d.own {
 		switch {
 		case r.Allowed, r.RetryAfter == core.Never:
 		case claim.Cost > r.Limit.Capacity():

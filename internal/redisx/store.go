@@ -75,9 +75,7 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	} else {
 		results, lasts, err = s.decider.decideClaims(ctx, begun, claims, nil, dst)
 	}
-	if denied := noteTake(claims, slots, results[len(dst):], err); denied && lasts && s.denials != nil {
-		s.denials.remember(claims, slots, results[len(dst):], begun, changes)
-	}
+	s.denials.note(claims, slots, results[len(dst):], err, lasts, begun, changes)
 	return results, err
 }
 
@@ -118,7 +116,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	if t := s.leases.Load(); t != nil && t.HasKeys() {
 		if results, ok := t.TakeLocal(claims, dst); ok {
 			slots, _ := s.denials.slotsOf(claims, nil)
-			noteTake(claims, slots, results[len(dst):], nil)
+			s.denials.note(claims, slots, results[len(dst):], nil, false, time.Time{}, 0)
 			return results, true
 		}
 	}
