@@ -63,7 +63,7 @@ func New(client redis.UniversalClient, opts ...Option) *Store {
 		opt(&c)
 	}
 	if err := errors.Join(c.errs...); err != nil {
-		return &Store{err: err}
+		return &Store{redis: redisx.New(nil, redisx.Options{}), err: err} // it knows nothing and is never asked to decide
 	}
 	s := &Store{redis: redisx.New(client, c.Options), shared: sharedState{client: client, prefix: c.Prefix}}
 	if c.Secret != nil {
@@ -93,12 +93,7 @@ func (s *Store) SharedState() any { return s.shared }
 // software, or impossible numbers. The store replaced each of them with the state of a limit that has just been used
 // up, which denies for at most one period and admits nothing extra. If Repaired is not 0, other software writes to
 // these keys.
-func (s *Store) Repaired() uint64 {
-	if s.err != nil {
-		return 0
-	}
-	return s.redis.Repaired()
-}
+func (s *Store) Repaired() uint64 { return s.redis.Repaired() }
 
 // Take implements core.Store. It returns as soon as ctx is done. A request that has already been sent to Redis may
 // still be charged, once.
@@ -110,28 +105,17 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 }
 
 // LeaseStats describes the leases of s in this process: see core.Rule.Lease.
-func (s *Store) LeaseStats() core.LeaseStats {
-	if s.err != nil {
-		return core.LeaseStats{}
-	}
-	return s.redis.LeaseStats()
-}
+func (s *Store) LeaseStats() core.LeaseStats { return s.redis.LeaseStats() }
 
 // TakeLocal implements core.LocalTaker: it uses requests that were charged ahead, and repeats recent denials from the
 // deny cache.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
-	if s.err != nil {
-		return dst, false
-	}
 	return s.redis.TakeLocal(claims, dst)
 }
 
 // Denied is for core.Limiter, which calls it while Redis cannot decide. It reports whether the store remembers that c
 // cannot fit, and appends the results.
 func (s *Store) Denied(c *core.Claim, dst []core.Result) (results []core.Result, denied bool) {
-	if s.err != nil {
-		return dst, false
-	}
 	return s.redis.Denied(c, dst)
 }
 
