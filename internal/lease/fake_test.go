@@ -174,7 +174,7 @@ func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	table := f.table()
 	shard, hash := table.placeOf(c)
 	shard.mu.Lock()
-	e := table.add(shard, hash, &c)
+	e := table.add(hash, &c)
 	shard.mu.Unlock()
 	e.refill = new(refill)
 	table.refills.Add(1)
@@ -206,11 +206,11 @@ func (t *Table) toReturn() (n int64) {
 	return n
 }
 
-// due returns whether a sweep is due, and within what time.
-func (t *Table) due() (armed bool, every time.Duration) {
+// due returns within what time a sweep is due; 0 if none is.
+func (t *Table) due() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.armed, t.every
+	return t.every
 }
 
 // quiet waits until no refill is in flight.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -36,10 +37,7 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	if e.refill != nil || e.next != nil || e.pause > 0 {
 		return
 	}
-	timeout := time.Duration(t.timeout.Load())
-	if timeout <= 0 {
-		timeout = refillTimeout
-	}
+	timeout := cmp.Or(time.Duration(t.timeout.Load()), refillTimeout)
 	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
 	e.refill = r
 	t.refills.Add(1)
@@ -65,24 +63,19 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	defer t.refills.Add(-1)
 	r := e.refill
 	e.refill = nil
-	for _, st := range t.settled(unused, err) {
-		e.unused.add(st.At.UnixMicro(), int64(st.Cost))
-	}
+	t.returned(unused, err)
 	now := t.now()
 	e.advance(now, length)
 	switch {
 	case err != nil:
 		e.pause = pauseSpans
 	case e.gone:
-		e.unused.add(left[0].At.UnixMicro(), charged)
+		t.returnLater(e.refunds(Unused{left[0].At.UnixMicro(), charged}))
 	default:
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
 		if !r.heard || e.isNews(left) {
 			e.report(left, now)
 		}
-	}
-	if e.gone {
-		t.returnLater(e.refunds(e.takeUnused()))
 	}
 }
 

@@ -40,7 +40,7 @@ func TestARefillTakesAsLongAsATakeMay(t *testing.T) {
 			c, e := emptyLease(t, s, "k")
 			s.table().timeout.Store(int64(row.timeout))
 			s.next(func() error { time.Sleep(row.takes); return nil })
-			s.table().takeLease(&c, true, nil)
+			s.table().takeLease([]core.Claim{c}, 0, true, nil)
 			time.Sleep(row.takes)
 			synctest.Wait()
 			if n := e.available(); n != row.want {

@@ -27,29 +27,24 @@ func (e *entry) refunds(u Unused) []core.Settlement {
 	return []core.Settlement{{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length}}
 }
 
-// settled counts what a call that ended with err has refunded, and returns what is still to be refunded.
-func (t *Table) settled(unused []core.Settlement, err error) []core.Settlement {
+// returned counts what a call that ended with err has refunded, or leaves it to the next sweep if the call has refunded nothing.
+func (t *Table) returned(unused []core.Settlement, err error) {
 	switch {
-	case len(unused) == 0:
 	case err == nil:
 		for i := range unused {
-			t.returned.Add(uint64(unused[i].Cost))
+			t.refunded.Add(uint64(unused[i].Cost))
 		}
 	case errors.As(err, new(NotRefunded)):
-		return unused
+		t.returnLater(unused)
 	}
-	return nil
 }
 
 // returnLater leaves refunds to the next sweep.
 func (t *Table) returnLater(unused []core.Settlement) {
-	if len(unused) == 0 {
-		return
-	}
-	t.mu.Lock()
-	t.unused = append(t.unused, unused...)
-	t.mu.Unlock()
 	for i := range unused {
+		t.mu.Lock()
+		t.unused = append(t.unused, unused[i])
+		t.mu.Unlock()
 		t.arm(unused[i].Lease)
 	}
 }
@@ -59,14 +54,14 @@ func (t *Table) arm(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.armed && t.every <= d:
+	case t.every > 0 && t.every <= d:
 		return
 	case t.timer == nil:
 		t.timer = time.AfterFunc(d, t.sweep)
 	default:
 		t.timer.Reset(d)
 	}
-	t.armed, t.every = true, d
+	t.every = d
 }
 
 // sweep returns what is left of leases that have ended, and removes idle leases. The timer runs as long as there are
@@ -76,7 +71,7 @@ func (t *Table) sweep() {
 	defer t.sweeping.Unlock()
 	begun := time.Now()
 	t.mu.Lock()
-	t.armed = false
+	t.every = 0
 	t.mu.Unlock()
 	shortest := time.Duration(math.MaxInt64)
 	var all []core.Settlement
@@ -92,7 +87,7 @@ func (t *Table) sweep() {
 	for some := range slices.Chunk(all, maxReturns) {
 		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
 		for i, err := range t.store.Refund(deadline.Context{Context: ctx}, some) {
-			t.returnLater(t.settled(some[i:i+1], err))
+			t.returned(some[i:i+1], err)
 		}
 		cancel()
 	}
@@ -110,7 +105,7 @@ func (s *shard) sweep(t *Table, all []core.Settlement, shortest *time.Duration) 
 			all = append(all, e.refunds(e.takeUnused())...)
 		}
 		if e.isIdle() && e.refill == nil {
-			t.remove(s, hash, e)
+			t.remove(hash, e)
 			continue
 		}
 		*shortest = min(*shortest, time.Duration(e.terms.length))
@@ -136,24 +131,16 @@ func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
 		if &own[0] == &settlements[0] {
 			own = slices.Clone(settlements)
 		}
-		own[i].Final += int(t.refund(hash, st, -more))
+		t.visit(hash, st.Rule, st.Key, func(e *entry) {
+			if e != nil && e.terms.fit(&core.Claim{Limits: st.Limits, Lease: st.Lease}) {
+				now, length := t.now(), e.terms.length
+				e.advance(now, length)
+				own[i].Final += int(e.refund(now, length, st.At.UnixMicro(), -more))
+			}
+		})
 		own[i].At = st.At.Add(-st.Lease)
 	}
 	return own
-}
-
-// refund puts up to n requests of st back into the loan that they were taken from, and returns how many.
-func (t *Table) refund(hash uint64, st *core.Settlement, n int64) int64 {
-	s := t.shard(hash)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(hash, st.Rule, st.Key)
-	if e == nil || !e.terms.fit(&core.Claim{Limits: st.Limits, Lease: st.Lease}) {
-		return 0
-	}
-	now, length := t.now(), e.terms.length
-	e.advance(now, length)
-	return e.refund(now, length, st.At.UnixMicro(), n)
 }
 
 // End ends the leases of pairs and removes them from the table. The next sweep returns what is left. The store ignores
@@ -161,13 +148,12 @@ func (t *Table) refund(hash uint64, st *core.Settlement, n int64) int64 {
 func (t *Table) End(pairs []core.Pair) {
 	for _, p := range pairs {
 		hash := t.hash(p.Rule, p.Key)
-		s := t.shard(hash)
-		s.mu.Lock()
-		if e := s.find(hash, p.Rule, p.Key); e != nil {
-			t.remove(s, hash, e)
-			t.returnLater(e.refunds(e.finish(t.now(), e.terms.length)))
-		}
-		s.mu.Unlock()
+		t.visit(hash, p.Rule, p.Key, func(e *entry) {
+			if e != nil {
+				t.remove(hash, e)
+				t.returnLater(e.refunds(e.finish(t.now(), e.terms.length)))
+			}
+		})
 	}
 }
 
@@ -177,7 +163,7 @@ func (t *Table) End(pairs []core.Pair) {
 func (t *Table) Ended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.keys.Load() == 0 && len(t.unused) == 0 && !t.armed
+	return t.keys.Load() == 0 && len(t.unused) == 0 && t.every == 0
 }
 
 // RefillsInFlight returns how many refills are in flight.

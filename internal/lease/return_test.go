@@ -32,10 +32,10 @@ func TestASweepBeginsInTime(t *testing.T) {
 				}
 				time.Sleep(row.want - time.Nanosecond)
 				synctest.Wait()
-				before, _ := table.due()
+				before := table.due()
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if after, _ := table.due(); !before || after {
+				if after := table.due(); before == 0 || after > 0 {
 					t.Errorf("%s, round %d: due before: %v, after: %v", why, round+1, before, after)
 				}
 			}
@@ -52,7 +52,7 @@ func TestASweepIsNotPutOff(t *testing.T) {
 			time.Sleep(40 * ms)
 		}
 		synctest.Wait()
-		if due, _ := table.due(); due {
+		if table.due() > 0 {
 			t.Error("no sweep after 120 ms")
 		}
 	})
@@ -66,18 +66,18 @@ func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 			c := core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m"), Lease: length}
 			shard, hash := table.placeOf(c)
 			shard.mu.Lock()
-			table.add(shard, hash, &c).use(1)
+			table.add(hash, &c).use(1)
 			shard.mu.Unlock()
 		}
 		for n, want := range []struct {
 			at    time.Duration
 			keys  int64
 			every time.Duration
-		}{{100 * ms, 3, 100 * ms}, {200 * ms, 2, 200 * ms}, {400 * ms, 1, 300 * ms}, {700 * ms, 0, 300 * ms}} {
+		}{{100 * ms, 3, 100 * ms}, {200 * ms, 2, 200 * ms}, {400 * ms, 1, 300 * ms}, {700 * ms, 0, 0}} {
 			time.Sleep(time.Until(table.begun.Add(want.at)))
 			synctest.Wait()
-			if due, every := table.due(); table.keys.Load() != want.keys || every != want.every || due != (want.keys > 0) {
-				t.Errorf("sweep %d: %d keys, due: %v within %v, want %+v", n+1, table.keys.Load(), due, every, want)
+			if every := table.due(); table.keys.Load() != want.keys || every != want.every {
+				t.Errorf("sweep %d: %d keys, the next within %v, want %+v", n+1, table.keys.Load(), every, want)
 			}
 		}
 	})
@@ -87,12 +87,12 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		if table.returnLater(e.refunds(Unused{})); table.armed || len(table.unused) > 0 {
+		if table.returnLater(e.refunds(Unused{})); table.every > 0 || len(table.unused) > 0 {
 			t.Error("nothing is to be returned")
 		}
 		table.returnLater(e.refunds(Unused{1, 2}))
-		if table.toReturn() != 2 || !table.armed || table.every != c.Lease {
-			t.Errorf("%d to be returned, armed: %v for %v", table.toReturn(), table.armed, table.every)
+		if table.toReturn() != 2 || table.every != c.Lease {
+			t.Errorf("%d to be returned within %v", table.toReturn(), table.every)
 		}
 		table.timer.Stop()
 	})

@@ -66,9 +66,9 @@ type Table struct {
 	shards [64]shard
 
 	keys     atomic.Int64
-	refills  atomic.Int64 // in flight
-	returned atomic.Uint64
-	timeout  atomic.Int64 // the longest time that a Take had until its deadline, in nanoseconds; a refill gets the same
+	refills  atomic.Int64  // in flight
+	refunded atomic.Uint64 // requests
+	timeout  atomic.Int64  // the longest time that a Take had until its deadline, in nanoseconds; a refill gets the same
 
 	sweeping sync.Mutex // held by a sweep
 
@@ -76,8 +76,7 @@ type Table struct {
 	known  []*terms
 	unused []core.Settlement // to be returned by the next sweep
 	timer  *time.Timer       // of the next sweep; nil before the first
-	armed  bool              // timer is running
-	every  time.Duration     // what timer was set to
+	every  time.Duration     // what timer was set to; 0 if it does not run
 }
 
 // A shard has the entries of some hashes, with its own lock. Of two keys with the same hash, only one can be leased.
@@ -157,6 +156,14 @@ func (t *Table) hash(rule, key string) uint64 {
 	return maphash.String(t.seed, key) ^ bits.RotateLeft64(maphash.String(t.seed, ruleOf(rule)), 1)
 }
 
+// visit calls f with the entry of a pair, or nil, and locks its shard meanwhile.
+func (t *Table) visit(hash uint64, rule, key string, f func(e *entry)) {
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.find(hash, rule, key))
+}
+
 // find returns the entry of a pair, or nil. The caller has locked s.
 func (s *shard) find(hash uint64, rule, key string) *entry {
 	if e := s.entries[hash]; e != nil && e.key == key && e.terms.rule == ruleOf(rule) {
@@ -165,22 +172,23 @@ func (s *shard) find(hash uint64, rule, key string) *entry {
 	return nil
 }
 
-// add adds an entry for a key, unless there is one with its hash. The caller has locked s.
-func (t *Table) add(s *shard, hash uint64, c *core.Claim) *entry {
-	if s.entries[hash] != nil {
+// add adds an entry for a key, unless there is one with its hash. The caller has locked the shard.
+func (t *Table) add(hash uint64, c *core.Claim) *entry {
+	entries := t.shard(hash).entries
+	if entries[hash] != nil {
 		return nil
 	}
 	e := &entry{key: strings.Clone(c.Key), terms: t.termsOf(c)} // the key may be a part of a request
-	s.entries[hash] = e
+	entries[hash] = e
 	t.leased.note(hash)
 	t.keys.Add(1)
 	t.arm(c.Lease)
 	return e
 }
 
-// remove removes an entry, whose loans have ended. The caller has locked s.
-func (t *Table) remove(s *shard, hash uint64, e *entry) {
-	delete(s.entries, hash)
+// remove removes an entry, whose loans have ended. The caller has locked the shard.
+func (t *Table) remove(hash uint64, e *entry) {
+	delete(t.shard(hash).entries, hash)
 	e.gone = true
 	t.keys.Add(-1)
 }
@@ -190,7 +198,7 @@ func (t *Table) HasKeys() bool { return t.keys.Load() > 0 }
 
 // Stats describes the leases.
 func (t *Table) Stats() core.LeaseStats {
-	all := core.LeaseStats{Keys: int(t.keys.Load()), Returned: t.returned.Load()}
+	all := core.LeaseStats{Keys: int(t.keys.Load()), Returned: t.refunded.Load()}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

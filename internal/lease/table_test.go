@@ -72,17 +72,17 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	table := s.table()
 	shard, hash := table.placeOf(c)
-	e := table.add(shard, hash, &c)
-	if e == nil || table.add(shard, hash, &c) != nil || shard.find(hash, c.Rule, c.Key) != e {
+	e := table.add(hash, &c)
+	if e == nil || table.add(hash, &c) != nil || shard.find(hash, c.Rule, c.Key) != e {
 		t.Fatal("an entry was added twice, or not at all")
 	}
-	if n := s.LeaseStats().Keys; n != 1 || !table.armed || table.every != c.Lease {
-		t.Errorf("%d keys, a sweep: %v in %v", n, table.armed, table.every)
+	if n := s.LeaseStats().Keys; n != 1 || table.every != c.Lease {
+		t.Errorf("%d keys, a sweep within %v", n, table.every)
 	}
 	if shard.find(hash, "", "other") != nil || shard.find(hash, "other", c.Key) != nil {
 		t.Error("another key of the same hash finds it")
 	}
-	table.remove(shard, hash, e)
+	table.remove(hash, e)
 	if n := s.LeaseStats().Keys; n != 0 || !e.gone || shard.find(hash, c.Rule, c.Key) != nil {
 		t.Errorf("removed: %d keys, gone: %v", n, e.gone)
 	}

@@ -44,10 +44,7 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	var room [4]part
 	parts := room[:0]
 	for i := range claims {
-		p, results, ok := part{}, dst, false
-		if claims[i].Lease > 0 && !sharesPair(claims, i) {
-			p, results, ok = t.takeLease(&claims[i], false, dst)
-		}
+		p, results, ok := t.takeLease(claims, i, false, dst)
 		if !ok {
 			t.putBack(parts)
 			return dst[:start], false
@@ -70,17 +67,21 @@ func sharesPair(claims []core.Claim, i int) bool {
 	return false
 }
 
-// takeLease takes c out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little is
-// left. alone says that c is the only claim of a request that has to wait for a call in any case: then a key that was used within
-// its Lease gets a lease, and a refill decides c rather than the store.
-func (t *Table) takeLease(c *core.Claim, alone bool, dst []core.Result) (p part, _ []core.Result, ok bool) {
+// takeLease takes claim i out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little
+// is left. alone says that it is the only claim of a request that has to wait for a call in any case: then a key that was used within
+// its Lease gets a lease, and a refill decides the claim rather than the store. The store decides claims that share a pair.
+func (t *Table) takeLease(claims []core.Claim, i int, alone bool, dst []core.Result) (p part, _ []core.Result, ok bool) {
+	c := &claims[i]
 	p.hash = t.hash(c.Rule, c.Key)
+	if sharesPair(claims, i) {
+		return p, dst, false
+	}
 	s := t.shard(p.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(p.hash, c.Rule, c.Key)
 	if e == nil && alone && leasable(c) && t.asked.within(p.hash, t.now(), int64(c.Lease)) {
-		e = t.add(s, p.hash, c)
+		e = t.add(p.hash, c)
 	}
 	p.cold = e == nil
 	if e == nil || c.DryRun || c.Hold || c.Cost < 0 || !e.terms.fit(c) {
@@ -164,22 +165,19 @@ func (k *take) takeLocal(ctx context.Context) {
 		k.parts = make([]part, len(k.claims))
 	}
 	for i := range k.claims {
-		c, ok := &k.claims[i], false
-		var p part
-		if sharesPair(k.claims, i) {
-			p.hash = k.table.hash(c.Rule, c.Key)
-		} else if p, k.local, ok = k.table.takeLease(c, alone, k.local); !ok && p.refill != nil {
+		p, local, ok := k.table.takeLease(k.claims, i, alone, k.local)
+		if !ok && p.refill != nil {
 			p.refill.wait(ctx)
-			p, k.local, ok = k.table.takeLease(c, alone, k.local)
+			p, local, ok = k.table.takeLease(k.claims, i, alone, k.local)
 		}
-		*k.part(i) = p
+		*k.part(i), k.local = p, local
 		switch {
 		case ok:
 			continue
 		case len(k.rest) == i:
 			k.rest = k.claims[:i+1]
 		default:
-			k.rest = append(slices.Clip(k.rest), *c)
+			k.rest = append(slices.Clip(k.rest), k.claims[i])
 		}
 		k.warm = k.warm || !p.cold
 	}
@@ -195,7 +193,7 @@ func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result
 			unused = k.collect()
 		}
 		results, lasts, err := k.table.store.Take(ctx, k.rest, unused, dst)
-		k.table.returnLater(k.table.settled(unused, err))
+		k.table.returned(unused, err)
 		if err != nil {
 			return dst, false, err
 		}
@@ -237,13 +235,10 @@ func (k *take) merge(dst, rest []core.Result) []core.Result {
 }
 
 // each calls f for each claim of the rest, with the key's shard locked. e is nil if the key has no entry.
-func (k *take) each(f func(i int, c *core.Claim, s *shard, e *entry)) {
+func (k *take) each(f func(i int, c *core.Claim, e *entry)) {
 	for i := range k.claims {
 		if p, c := k.part(i), &k.claims[i]; p.entry == nil {
-			s := k.table.shard(p.hash)
-			s.mu.Lock()
-			f(i, c, s, s.find(p.hash, c.Rule, c.Key))
-			s.mu.Unlock()
+			k.table.visit(p.hash, c.Rule, c.Key, func(e *entry) { f(i, c, e) })
 		}
 	}
 }
@@ -251,14 +246,14 @@ func (k *take) each(f func(i int, c *core.Claim, s *shard, e *entry)) {
 // collect ends the loans of the rest, and returns refunds of what is left of them. A key whose claim has other terms
 // gets a lease on these, unless a refill on the old ones is in flight.
 func (k *take) collect() (unused []core.Settlement) {
-	k.each(func(i int, c *core.Claim, s *shard, e *entry) {
+	k.each(func(i int, c *core.Claim, e *entry) {
 		if e == nil {
 			return
 		}
 		unused = append(unused, e.refunds(e.finish(k.table.now(), e.terms.length))...)
 		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
-			k.table.remove(s, k.part(i).hash, e)
-			k.table.add(s, k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms
+			k.table.remove(k.part(i).hash, e)
+			k.table.add(k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms
 		}
 	})
 	return unused
@@ -268,7 +263,7 @@ func (k *take) collect() (unused []core.Settlement) {
 // requests of one of them. It waits for refills in flight.
 func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var refills []*refill
-	k.each(func(_ int, c *core.Claim, _ *shard, e *entry) {
+	k.each(func(_ int, c *core.Claim, e *entry) {
 		of := results[:len(c.Limits)]
 		results = results[len(of):]
 		if e == nil || isAdmitted(of) {
@@ -293,7 +288,7 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 // count counts the admitted claims of the rest as used, and asks for refills for keys that are used repeatedly.
 func (k *take) count(results []core.Result) {
 	t, now := k.table, k.table.now()
-	k.each(func(i int, c *core.Claim, s *shard, e *entry) {
+	k.each(func(i int, c *core.Claim, e *entry) {
 		of, hash := results[:len(c.Limits)], k.part(i).hash
 		results = results[len(of):]
 		if !leasable(c) || sharesPair(k.claims, i) {
@@ -302,7 +297,7 @@ func (k *take) count(results []core.Result) {
 		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
 		if e == nil && !few {
 			if len(k.claims) > 1 && t.asked.within(hash, now, int64(c.Lease)) {
-				e = t.add(s, hash, c)
+				e = t.add(hash, c)
 			}
 			t.asked.note(hash, now)
 		}

@@ -84,7 +84,7 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	e := s.lend(t, c, 10)
 	table, at, old := s.table(), e.at, e.terms
 	c.Cost = 4
-	p, _, ok := table.takeLease(&c, false, nil)
+	p, _, ok := table.takeLease([]core.Claim{c}, 0, false, nil)
 	c.Limits = core.MustParseLimits("99/d")
 	s.restOf(c).collect()
 	table.putBack([]part{p, {}})
@@ -101,7 +101,7 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Cost = 11
-	if p, _, ok := s.table().takeLease(&c, false, nil); ok || p.cold || e.available() != 10 {
+	if p, _, ok := s.table().takeLease([]core.Claim{c}, 0, false, nil); ok || p.cold || e.available() != 10 {
 		t.Errorf("before: %+v, %d left", p, e.available())
 	}
 	s.next(func() error {
@@ -116,7 +116,7 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	}
 	s.quiet()
 	cold := leasedFor("cold", "100/d")
-	if p, _, ok := s.table().takeLease(&cold, true, nil); ok || !p.cold {
+	if p, _, ok := s.table().takeLease([]core.Claim{cold}, 0, true, nil); ok || !p.cold {
 		t.Errorf("a key without a lease: %+v", p)
 	}
 }
@@ -137,7 +137,7 @@ func TestALoneRequestWaitsForItsRefill(t *testing.T) {
 		c, e := emptyLease(t, s, "k")
 		e.late = late
 		runs := s.calls.Load()
-		p, _, ok := s.table().takeLease(&c, true, nil)
+		p, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil)
 		if s.quiet(); ok || (p.refill != nil) == late || (s.calls.Load() > runs) == late {
 			t.Errorf("late: %v: decided: %v, waits: %v, %d calls", late, ok, p.refill != nil, s.calls.Load()-runs)
 		}
@@ -168,7 +168,7 @@ func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
 	e.credit(s.table().now(), e.terms.length, at, e.until, n)
 	e.use(4)
 	c.Cost = 11
-	if _, _, ok := s.table().takeLease(&c, true, nil); ok || e.refill != nil || e.available() != 20 {
+	if _, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil); ok || e.refill != nil || e.available() != 20 {
 		t.Errorf("decided: %v, %d left", ok, e.available())
 	}
 }
@@ -263,7 +263,7 @@ func TestARequestOfABusyKeyWaitsForARefill(t *testing.T) {
 			s, c := busyEntry(t)
 			s.withEntry(t, func(e *entry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
-			p, _, ok := s.leases.takeLease(&c, false, nil)
+			p, _, ok := s.leases.takeLease([]core.Claim{c}, 0, false, nil)
 			if waits := p.refill != nil; ok || waits != row.waits {
 				t.Errorf("decided: %v, waits for a refill: %v", ok, waits)
 			}
