@@ -34,6 +34,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/recent"
 )
 
 // A Store decides requests, and can charge requests ahead. Its methods first refund unused, requests that it has charged ahead.
@@ -60,8 +61,8 @@ func (e NotRefunded) Unwrap() error { return e.Err }
 type Table struct {
 	store  Store
 	seed   maphash.Seed
-	begun  time.Time // instants are nanoseconds since then
-	asked  askedPairs
+	begun  time.Time    // instants are nanoseconds since then
+	asked  recent.Pairs // which pairs were used, to find those that are worth a lease
 	leased leasedPairs
 	shards [64]shard
 
@@ -236,23 +237,4 @@ func (p *leasedPairs) note(hash uint64) { p.bits[hash>>6%uint64(len(p.bits))].Or
 
 func (p *leasedPairs) has(hash uint64) bool {
 	return p.bits[hash>>6%uint64(len(p.bits))].Load()&(1<<(hash%64)) != 0
-}
-
-// askedPairs records which pairs were used recently, to find pairs that are worth a lease. It sometimes confuses two
-// pairs, which costs an unnecessary call. The zero value is empty.
-type askedPairs struct {
-	cells [16384]atomic.Uint64 // half of the hash of a key, then the time of its last use, in microseconds
-}
-
-const lowHalf = 1<<32 - 1
-
-// within reports whether the pair with a hash was used in the last length before now, in nanoseconds.
-func (p *askedPairs) within(hash uint64, now, length int64) bool {
-	before := p.cells[hash%uint64(len(p.cells))].Load()
-	return before != 0 && before&^lowHalf == hash&^lowHalf && int64(uint32(now/1000)-uint32(before))*1000 < length
-}
-
-// note records that the pair with a hash is used at now.
-func (p *askedPairs) note(hash uint64, now int64) {
-	p.cells[hash%uint64(len(p.cells))].Store(hash&^lowHalf | uint64(uint32(now/1000)))
 }

@@ -137,25 +137,6 @@ func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
 }
 
 // A key is worth a lease if it was used less than a Lease ago. The microseconds of that use may have wrapped around since.
-func TestAUseIsRememberedForALease(t *testing.T) {
-	const pair, sameCell, length = uint64(7<<32 | 5), uint64(8<<32 | 5), int64(100 * time.Millisecond)
-	for _, used := range []int64{5_000_000, (1<<32 - 1) * 1000} {
-		var p askedPairs
-		if p.within(pair, used, length) {
-			t.Error("within a Lease before the first use")
-		}
-		p.note(pair, used)
-		for after, want := range map[time.Duration]bool{0: true, 100*ms - time.Microsecond: true, 100 * ms: false, time.Second: false} {
-			if got := p.within(pair, used+int64(after), length); got != want {
-				t.Errorf("%v after a use: %v", after, got)
-			}
-		}
-		if p.within(sameCell, used, length) {
-			t.Error("another pair was used")
-		}
-	}
-}
-
 func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	table := s.table()

@@ -80,7 +80,7 @@ func (t *Table) takeLease(claims []core.Claim, i int, alone bool, dst []core.Res
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(p.hash, c.Rule, c.Key)
-	if e == nil && alone && leasable(c) && t.asked.within(p.hash, t.now(), int64(c.Lease)) {
+	if e == nil && alone && leasable(c) && t.asked.Age(p.hash, time.Duration(t.now())) < c.Lease {
 		e = t.add(p.hash, c)
 	}
 	p.cold = e == nil
@@ -296,10 +296,10 @@ func (k *take) count(results []core.Result) {
 		}
 		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
 		if e == nil && !few {
-			if len(k.claims) > 1 && t.asked.within(hash, now, int64(c.Lease)) {
+			if len(k.claims) > 1 && t.asked.Age(hash, time.Duration(now)) < c.Lease {
 				e = t.add(hash, c)
 			}
-			t.asked.note(hash, now)
+			t.asked.Note(hash, time.Duration(now))
 		}
 		if e == nil || !e.terms.fit(c) {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/must"
+	"github.com/spillgate/spillgate/internal/recent"
 )
 
 func TestClaimsThatShareAPair(t *testing.T) {
@@ -178,7 +179,7 @@ func TestAColdKeyAllocatesNothing(t *testing.T) {
 	table, ctx := New(new(admitting)), t.Context()
 	claims, room := []core.Claim{leasedFor("k", "100/d")}, make([]core.Result, 0, 1)
 	if n := testing.AllocsPerRun(100, func() {
-		table.asked = askedPairs{}
+		table.asked = recent.Pairs{}
 		if _, _, err := table.Take(ctx, claims, room); err != nil {
 			t.Error(err)
 		}

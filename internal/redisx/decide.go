@@ -2,10 +2,13 @@ package redisx
 
 import (
 	"context"
+	"hash/maphash"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/lease"
+	"github.com/spillgate/spillgate/internal/recent"
 )
 
 // A decider decides and settles requests.
@@ -13,7 +16,8 @@ type decider struct {
 	layout *layout
 	server *server
 	queues *queues
-	denied deniedPairs
+	denied atomic.Pointer[recent.Pairs] // by the hash of a key; nil until a pair was denied
+	seed   maphash.Seed
 }
 
 // decideClaims decides claims, which arrived at an instant, in the same calls that first refund the unused requests of leases.
@@ -39,8 +43,8 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 		lasts = lasts && !j.parts[i].held
 	}
 	if j.route != "" {
-		lasts = lasts && s.denied.anyOf(j.ops, begun, lasting)
-		s.denied.add(j.ops, begun)
+		lasts = lasts && s.wasDenied(j.ops, begun, lasting)
+		s.noteDenied(j.ops, begun)
 	}
 	results = j.appendResults(dst, claims)
 	j.release()

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/recent"
 )
 
 // A routing says which keys one run of a script may use.
@@ -78,7 +78,7 @@ func (how routing) split(j *job, l *layout) {
 // denied anyway cannot keep another identity charged, decideParts first peeks if a pair was denied recently, and charges
 // nothing if a part would still deny.
 func (s *decider) decideParts(ctx context.Context, j *job) error {
-	if s.denied.anyOf(j.ops, time.Now(), 0) {
+	if s.wasDenied(j.ops, time.Now(), 0) {
 		if err := s.doParts(ctx, j.parts, true); err != nil || !allAdmitted(j.parts) {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 		if p.err = s.queues.do(ctx, p, time.Now()); p.err != nil {
 			return
 		}
-		s.denied.add(p.ops, time.Now())
+		s.noteDenied(p.ops, time.Now())
 		for n := range p.ops {
 			if o := &p.ops[n]; !o.isDecided() { // unused requests of a lease, which are returned once
 				o.final = o.cost
@@ -202,64 +202,34 @@ func (s *decider) refund(ctx context.Context, j *job) *job {
 }
 
 const (
-	// recent is how long a pair counts as recently denied.
-	recent = 10 * time.Second
+	// peekFor is how long after the denial of a pair requests peek first.
+	peekFor = 10 * time.Second
 
 	// lasting is how long ago the first denial of a pair must have been for another denial to count as lasting, because
 	// a pair may be denied for a cost that is about to be refunded to another request.
 	lasting = 100 * time.Millisecond
 )
 
-// deniedPairs records which pairs were denied recently. It sometimes confuses two pairs, which costs a round trip. Only
-// stores whose requests may have parts use it. The zero value is empty.
-type deniedPairs struct {
-	begun atomic.Pointer[deniedTable]
-}
-
-type deniedTable struct {
-	seed  maphash.Seed
-	begun time.Time
-	cells [8192]atomic.Uint64 // half of the hash of a key, then its first recent denial in milliseconds since begun
-}
-
-// add records the pairs that denied an op.
-func (p *deniedPairs) add(ops []op, now time.Time) {
+// noteDenied records the pairs that denied an op, and when each did so first. Only stores whose requests may have parts call it.
+func (s *decider) noteDenied(ops []op, now time.Time) {
 	for i := range ops {
-		o := &ops[i]
-		if o.dryRun || o.fits() {
-			continue
-		}
-		t := p.begun.Load()
-		if t == nil {
-			p.begun.CompareAndSwap(nil, &deniedTable{seed: maphash.MakeSeed(), begun: now.Add(-time.Millisecond)})
-			t = p.begun.Load()
-		}
-		mark, cell := t.find(o.key)
-		if age, ok := t.age(mark, cell, now); !ok || age > recent/2 {
-			cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
+		if o := &ops[i]; !o.dryRun && !o.fits() {
+			if s.denied.Load() == nil {
+				s.denied.CompareAndSwap(nil, new(recent.Pairs))
+			}
+			hash, at := maphash.String(s.seed, o.key), now.Sub(s.server.begun)
+			if s.denied.Load().Age(hash, at) > peekFor/2 {
+				s.denied.Load().Note(hash, at)
+			}
 		}
 	}
 }
 
-// find returns half of the hash of a key, and its cell.
-func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
-	h := maphash.String(t.seed, key)
-	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
-}
-
-// age returns how long ago the pair with a mark was first denied, and whether that was recently.
-func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
-	v := cell.Load()
-	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
-	return age, v != 0 && v&^(1<<32-1) == mark && age < recent
-}
-
-// anyOf reports whether the pair of one of ops was denied recently, but at least ago before now.
-func (p *deniedPairs) anyOf(ops []op, now time.Time, ago time.Duration) bool {
-	t := p.begun.Load()
-	return t != nil && slices.ContainsFunc(ops, func(o op) bool {
-		mark, cell := t.find(o.key)
-		age, ok := t.age(mark, cell, now)
-		return ok && age >= ago
+// wasDenied reports whether the pair of one of ops was denied recently, but at least ago before now.
+func (s *decider) wasDenied(ops []op, now time.Time, ago time.Duration) bool {
+	denied := s.denied.Load()
+	return denied != nil && slices.ContainsFunc(ops, func(o op) bool {
+		age := denied.Age(maphash.String(s.seed, o.key), now.Sub(s.server.begun))
+		return ago <= age && age < peekFor
 	})
 }

@@ -21,6 +21,7 @@ package redisx
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
-	s := &Store{decider: &decider{layout: &layout, server: server, queues: newQueues(server)}}
+	s := &Store{decider: &decider{layout: &layout, server: server, queues: newQueues(server), seed: maphash.MakeSeed()}}
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache, &layout)
 	}

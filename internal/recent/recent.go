@@ -1,0 +1,34 @@
+// Package recent records when something last happened to a pair of rule and key, for many pairs in little memory. It sometimes confuses
+// two pairs, so it serves to avoid work, not to decide.
+package recent
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Never is the Age of a pair that is not recorded.
+const Never = time.Duration(math.MaxInt64)
+
+// Pairs has an instant for each pair, by its hash. A pair that shares a cell with another one replaces it. Instants are times since some
+// beginning; a pair seems recent again 71 minutes after it was recorded. The zero value is empty, and safe for concurrent use.
+type Pairs struct {
+	cells [16384]atomic.Uint64 // half of the hash, then the microseconds
+}
+
+const lowHalf = 1<<32 - 1
+
+// Note records the pair with a hash at now.
+func (p *Pairs) Note(hash uint64, now time.Duration) {
+	p.cells[hash%uint64(len(p.cells))].Store(hash&^lowHalf | uint64(uint32(now.Microseconds())))
+}
+
+// Age returns how long before now the pair with a hash was recorded.
+func (p *Pairs) Age(hash uint64, now time.Duration) time.Duration {
+	v := p.cells[hash%uint64(len(p.cells))].Load()
+	if v == 0 || v&^lowHalf != hash&^lowHalf {
+		return Never
+	}
+	return time.Duration(uint32(now.Microseconds())-uint32(v)) * time.Microsecond
+}
