@@ -79,19 +79,8 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	}
 }
 
-// hear records the store's answer to a request, unless e has a later answer. Calls can overtake each other: the store may have
-// decided a refill in flight before this request.
-func (e *entry) hear(results []core.Result, now int64) {
-	if e.isNews(results) {
-		e.report(results, now)
-		if e.refill != nil {
-			e.refill.heard = true
-		}
-	}
-}
-
-// isNews reports whether an answer of the store is later than the last one that e has heard. Of two answers of the same instant, the
-// one with fewer remaining is later.
+// isNews reports whether an answer of the store is later than the last one that e has heard: calls can overtake each other. Of two
+// answers of the same instant, the one with fewer remaining is later.
 func (e *entry) isNews(results []core.Result) bool {
 	at := results[0].At.UnixMicro()
 	return at > e.heard || at == e.heard && results[0].Remaining < int(e.first.stored)
@@ -100,6 +89,9 @@ func (e *entry) isNews(results []core.Result) bool {
 // report records what the store has reported about the limits of e.
 func (e *entry) report(results []core.Result, now int64) {
 	e.heard = results[0].At.UnixMicro()
+	if e.refill != nil { // the store may have decided it before
+		e.refill.heard = true
+	}
 	for i, u := 0, &e.first; ; u = u.next {
 		r := &results[i]
 		u.stored, u.granted = uint32(min(r.Remaining, math.MaxUint32)), int32(r.Granted)

@@ -69,18 +69,28 @@ func (t *Table) arm(d time.Duration) {
 func (t *Table) sweep() {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
-	begun := time.Now()
+	begun, shortest := time.Now(), time.Duration(math.MaxInt64) // Lease of an entry that stays
 	t.mu.Lock()
-	t.every = 0
+	all := t.unused
+	t.unused, t.every = nil, 0
 	t.mu.Unlock()
-	shortest := time.Duration(math.MaxInt64)
-	var all []core.Settlement
 	for i := range t.shards {
-		all = t.shards[i].sweep(t, all, &shortest)
+		s := &t.shards[i]
+		s.mu.Lock()
+		now := t.now()
+		for hash, e := range s.entries {
+			e.advance(now, e.terms.length)
+			if e.used[0] == 0 { // otherwise the next refill is likely to return it
+				all = append(all, e.refunds(e.takeUnused())...)
+			}
+			if e.isIdle() && e.refill == nil {
+				t.remove(hash, e)
+				continue
+			}
+			shortest = min(shortest, time.Duration(e.terms.length))
+		}
+		s.mu.Unlock()
 	}
-	t.mu.Lock()
-	all, t.unused = append(all, t.unused...), nil
-	t.mu.Unlock()
 	if shortest < math.MaxInt64 {
 		t.arm(max(shortest, 50*time.Since(begun))) // so that sweeps take little of a CPU
 	}
@@ -91,26 +101,6 @@ func (t *Table) sweep() {
 		}
 		cancel()
 	}
-}
-
-// sweep ends what has ended in s and removes idle entries. It appends what is unused, and lowers shortest to the
-// shortest Lease of an entry that stays.
-func (s *shard) sweep(t *Table, all []core.Settlement, shortest *time.Duration) []core.Settlement {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := t.now()
-	for hash, e := range s.entries {
-		e.advance(now, e.terms.length)
-		if e.used[0] == 0 { // otherwise the next refill is likely to return it
-			all = append(all, e.refunds(e.takeUnused())...)
-		}
-		if e.isIdle() && e.refill == nil {
-			t.remove(hash, e)
-			continue
-		}
-		*shortest = min(*shortest, time.Duration(e.terms.length))
-	}
-	return all
 }
 
 // Refund refunds what it can into loans, and returns what is left for the store to settle. If the pair has been leased, the store

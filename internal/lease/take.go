@@ -306,7 +306,9 @@ func (k *take) count(results []core.Result) {
 		}
 		e.advance(now, e.terms.length)
 		e.use(costOf(c))
-		e.hear(of, now)
+		if e.isNews(of) {
+			e.report(of, now)
+		}
 		if few {
 			e.pause = pauseSpans
 		} else if e.available() == 0 || e.isLow(now, e.terms.length) {

@@ -1,9 +1,11 @@
 package redisx
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 // maxPlain is the length in bytes of the longest identity that is stored without hashing.
@@ -44,12 +46,7 @@ func (l *layout) appendKey(b []byte, rule, identity string) []byte {
 	return appendPlain(b, ruleName(rule), ':')
 }
 
-func ruleName(name string) string {
-	if name == "" {
-		return "default"
-	}
-	return name
-}
+func ruleName(name string) string { return cmp.Or(name, "default") }
 
 func (l *layout) appendIdentity(b []byte, identity string) []byte {
 	switch {
@@ -87,11 +84,6 @@ func appendHex(b []byte, c byte) []byte {
 
 // tagOf returns what is between the braces of a key that a layout made.
 func (l *layout) tagOf(key string) string {
-	key = key[len(l.start):]
-	for i := range len(key) {
-		if key[i] == '}' {
-			return key[:i]
-		}
-	}
-	return key
+	tag, _, _ := strings.Cut(key[len(l.start):], "}")
+	return tag
 }

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
-	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // A server runs the script. It is a single server, or all servers of a Redis Cluster or a Ring.
@@ -67,13 +67,8 @@ func newServer(client redis.UniversalClient) *server {
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	}
-	if pool == 0 {
-		pool = 10 * runtime.GOMAXPROCS(0) // the default
-	}
-	if s.timeout == 0 {
-		s.timeout = 5 * time.Second // the default
-	}
-	s.maxRuns = max(pool/2, fewRuns)
+	s.timeout = cmp.Or(s.timeout, 5*time.Second)                       // the default
+	s.maxRuns = max(cmp.Or(pool, 10*runtime.GOMAXPROCS(0))/2, fewRuns) // likewise
 	return s
 }
 
@@ -81,13 +76,13 @@ func newServer(client redis.UniversalClient) *server {
 var errLate = fmt.Errorf("%w: %w", breaker.ErrTooMany, context.DeadlineExceeded)
 
 // round waits for f, which calls the server. If ctx ends first, it returns ctx's error, or errLate if its deadline has
-// passed before the call. If the client ends calls at the deadline of their context, and nothing else ends ctx, the caller
-// makes the call itself: a client does not notice that a context is canceled.
+// passed before the call. If the client ends calls at the deadline of their context, the caller makes the call itself: nothing else
+// ends the ctx of a run.
 func (s *server) round(ctx context.Context, f func(context.Context) error) (err error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errLate
 	}
-	if !s.inline || !deadline.Alone(ctx) {
+	if !s.inline {
 		return s.within(ctx, f)
 	}
 	err = f(ctx)
