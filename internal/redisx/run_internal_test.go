@@ -503,7 +503,7 @@ func TestSettlementInAMigratingSlot(t *testing.T) {
 	s.decider.server.client.AddHook(h)
 	bucket, log := core.Claim{Key: "k", Rule: "a", Limits: core.MustParseLimits("9/d")}, core.Claim{Key: "k", Rule: "b", Limits: core.MustParseLimits("9/d;sliding-log")}
 	s.mustRun(t, s.jobOf(t, bucket, log))
-	h.on = true
+	h.reply = "TRYAGAIN Multiple keys request during rehashing of slot"
 	var settlements []core.Settlement
 	for _, c := range []core.Claim{bucket, log} {
 		settlements = append(settlements, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
@@ -513,22 +513,43 @@ func TestSettlementInAMigratingSlot(t *testing.T) {
 	if err := s.Settle(ctx, settlements); !hasCode(err, "TRYAGAIN") {
 		t.Errorf("the settlement of a log: %v, want TRYAGAIN", err)
 	}
-	h.on = false
+	h.reply = ""
 	if a, b := s.remains(t, bucket), s.remains(t, log); a != 9 || b != 8 {
 		t.Errorf("%d remain of the bucket and %d of the log, want 9 and 8", a, b)
+	}
+}
+
+// A settlement over a client that wraps one of a Redis Cluster is done in the slot of each key, and so is what follows.
+func TestSettlementOverSeveralSlots(t *testing.T) {
+	s, h := frozenStore(t), &migrating{reply: "CROSSSLOT Keys in request don't hash to the same slot"}
+	s.decider.server.client.AddHook(h)
+	var settlements []core.Settlement
+	claims := []core.Claim{{Key: "a", Limits: core.MustParseLimits("9/d")}, {Key: "b", Limits: core.MustParseLimits("9/d")}}
+	for _, c := range claims {
+		s.mustRun(t, s.jobOf(t, c))
+		settlements = append(settlements, core.Settlement{Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
+	}
+	must.Do(t, s.Settle(t.Context(), settlements))
+	if how := s.decider.queues.how(); how != bySlot {
+		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
+	}
+	for _, c := range claims {
+		if n := s.remains(t, c); n != 9 {
+			t.Errorf("%s: %d remain, want 9", c.Key, n)
+		}
 	}
 }
 
 // A migrating hook answers as a node of a Redis Cluster does in a slot that migrates: it runs no script with several keys.
 type migrating struct {
 	failing
-	on bool
+	reply string // to such a script; "" if the node runs it
 }
 
 func (h *migrating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); h.on && cmd.Name() == "evalsha" && args[2] != 1 {
-			err := errorReply("TRYAGAIN Multiple keys request during rehashing of slot")
+		if args := cmd.Args(); h.reply != "" && cmd.Name() == "evalsha" && args[2] != 1 {
+			err := errorReply(h.reply)
 			cmd.SetErr(err)
 			return err
 		}
