@@ -30,23 +30,23 @@ type functions struct {
 // call does jobs in one run of the script, and returns the reply. Another attempt follows only an error reply that says that the
 // server has not done them. A store that uses scripts tries functions again once a minute.
 func (s *server) call(ctx context.Context, jobs []*job) (reply []int64, err error) {
-	scripts, ends := s.functions.retry.next.Load() != 0, false
+	scripts, rejected := s.functions.retry.next.Load() != 0, false
 	if scripts && !s.functions.retry.due(s.age(), retryFunctions) {
 		return s.sendScript(ctx, jobs)
 	}
 	if scripts || !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
 		_, err = s.sendFunction(ctx, nil)
-		ends = errors.Is(err, io.EOF) && s.endsConnections(ctx)
+		rejected = err != nil && (scripts || errors.Is(err, io.EOF) && s.endsConnections(ctx))
 	}
 	if err == nil {
 		reply, err = s.sendFunction(ctx, jobs)
 	}
-	if err == nil || !ends && (!isReply(err) || isFault(err)) {
+	if err == nil || !rejected && (!isReply(err) || isFault(err)) {
 		return reply, err
 	}
-	rejection := err
-	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(rejection) && s.functions.retry.next.Swap(int64(s.age()+retryFunctions)) == 0 {
-		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", rejection)
+	why := err
+	if reply, err = s.sendScript(ctx, jobs); err == nil && !isNotFound(why) && s.functions.retry.next.Swap(int64(s.age()+retryFunctions)) == 0 {
+		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", why)
 	}
 	return reply, err
 }

@@ -285,18 +285,25 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 
 // Some proxies end the connection at a command that they do not know. No decision is lost by that.
 func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
-	s, _ := rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF})
+	s, r := rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("2/d")}}
 	for i := range 2 {
 		if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Remaining != 1-i || s.Via() != "scripts" {
 			t.Errorf("decision %d: %+v, %v by %s, want a decision of the script", i, results, err, s.Via())
 		}
 	}
+	r.mu.Lock()
+	r.errs["fcall"] = errors.New("connection reset") // the answer a minute later says nothing either
+	r.mu.Unlock()
+	s.decider.server.functions.retry.next.Store(1)
+	if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Allowed || s.Via() != "scripts" {
+		t.Errorf("a minute later: %+v, %v by %s, want a decision of the script", results, err, s.Via())
+	}
 	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
 	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
 		t.Errorf("%v by %s", err, s.Via())
 	}
-	s, r := rejectingStore(t, redistest.Start(t), map[string]error{})
+	s, r = rejectingStore(t, redistest.Start(t), map[string]error{})
 	must.Get(s.Take(t.Context(), claims, nil))(t)
 	r.mu.Lock()
 	r.errs["fcall"] = io.EOF // a server that has run functions does know them
