@@ -98,6 +98,9 @@ var inFlight = Row{
 // Open opens s, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
 func (s *State) Open(cost int64) (wait int64) {
 	l := s.Limit
+	if l.Rate == 0 { // nothing is admitted, whatever is granted
+		return Never
+	}
 	s.used = l.Row.Open(s)
 	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
 		return 0
@@ -108,7 +111,7 @@ func (s *State) Open(cost int64) (wait int64) {
 // waitFor returns how long after s.Now cost fits, or Never.
 func (s *State) waitFor(cost int64) int64 {
 	l := s.Limit
-	for from := int64(0); l.Rate > 0 && from < Never; { // a grant counts until it ends
+	for from := int64(0); from < Never; { // a grant counts until it ends
 		granted, stays := s.granted(from)
 		if free := l.Capacity - cost + granted; free >= 0 {
 			if wait := max(from, s.untilUsed(free*l.Period)); wait < stays {

@@ -135,7 +135,9 @@ func (m *Model) open(now int64, claims []core.Claim) []*ask {
 		p := m.pair(core.Pair{Rule: c.Rule, Key: c.Key})
 		p.end(now)
 		for _, l := range c.Limits {
-			p.state(stateOf(l)).rewind(l, now)
+			if l.Rate > 0 {
+				p.state(stateOf(l)).rewind(l, now)
+			}
 		}
 	}
 	return m.asks(claims)

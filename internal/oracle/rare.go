@@ -169,6 +169,9 @@ var rare = map[string][]Step{
 	"the clock goes back, and so does a bucket that a dry run is settled at": {
 		dry("10/m", 5), after(-time.Minute, settle(0, 9)), after(30*time.Second, take("10/m", 5)),
 	},
+	"the clock goes back, and a rate of 0 leaves other rates' requests where they are": {
+		take("9/m;sliding-log", 1), after(-time.Second, take("0/m;sliding-log", 1)), after(500*time.Millisecond, take("9/m;sliding-log", 1)),
+	},
 	"the clock goes back, and a rate of 0 still denies": {
 		take("5/m", 5), after(-time.Second, take("0/m", 1)),
 	},
