@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // withoutExample are exported funcs and methods that need no example: their first sentence says everything, or another
@@ -75,14 +77,10 @@ func documented(t *testing.T, dir string) *doc.Package {
 	var files []*ast.File
 	for _, path := range paths {
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		files = append(files, file)
 	}
 	pkg, err := doc.NewFromFiles(set, files, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pkg
 }

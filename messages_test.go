@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestPageListsLogMessages looks in docs/operate.md for each message that a package logs.
@@ -20,16 +23,12 @@ func TestPageListsLogMessages(t *testing.T) {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				for _, message := range messagesOf(t, path) {
 					messages++
-					if !strings.Contains(page, "| `"+message+"` |") {
-						t.Errorf("%s logs %q, which docs/operate.md does not list", path, message)
-					}
+					expect.Contains(t, page, "| `"+message+"` |", "%s logs %q, which docs/operate.md does not list", path, message)
 				}
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if listed := strings.Count(page, "\n| Warn") + strings.Count(page, "\n| Info") + strings.Count(page, "\n| Error"); messages != listed {
 		t.Errorf("docs/operate.md lists %d messages, and %d are logged", listed, messages)
@@ -41,9 +40,7 @@ func TestPageListsLogMessages(t *testing.T) {
 func messagesOf(t *testing.T, path string) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	logs := false
 	for _, i := range file.Imports {
 		logs = logs || i.Path.Value == `"log/slog"`

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -42,14 +44,10 @@ func TestSnippetsCompile(t *testing.T) {
 	snippets := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
 			snippets++
-			if !strings.Contains(compiled, squeeze(block[1])) {
-				t.Errorf("%s: no example or program has this snippet:\n%s", page, block[1])
-			}
+			expect.Contains(t, compiled, squeeze(block[1]), "%s: no example or program has this snippet:\n%s", page, block[1])
 			if lacking := lacks(t, block[1]); len(lacking) > 0 && page != "README.md" {
 				t.Errorf("%s: this snippet does not stand alone, see %q:\n%s", page, lacking, block[1])
 			}
@@ -63,9 +61,7 @@ func TestSnippetsCompile(t *testing.T) {
 // TestFirstScreen checks that README.md begins with a whole program of at most 16 lines, and shows both commands within 60 lines.
 func TestFirstScreen(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program := goBlock.FindStringSubmatch(string(text))[1]
 	if n := strings.Count(program, "\n"); n > 16 || !strings.HasPrefix(program, "package main\n") || len(lacks(t, program)) > 0 {
 		t.Errorf("the first snippet of README.md has %d lines, want a program of at most 16:\n%s", n, program)
@@ -90,9 +86,7 @@ func compiledSource(t *testing.T) string {
 		all.WriteString(squeeze(string(text)) + " ")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all.String()
 }
 
@@ -161,9 +155,7 @@ func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 	files := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
 			if !strings.Contains(block[1], "rules:\n") || strings.Contains(block[1], "alert:") {
 				continue // of Prometheus
@@ -184,9 +176,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	known := make(map[string]map[string]bool) // anchors
 	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
@@ -214,9 +204,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
 		found[strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
@@ -228,9 +216,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -238,8 +224,6 @@ func readText(t *testing.T, path string) string {
 func TestEveryPageIsListed(t *testing.T) {
 	list := readText(t, "llms.txt")
 	for _, page := range pages(t) {
-		if !strings.Contains(list, "("+filepath.ToSlash(page)+")") {
-			t.Errorf("llms.txt does not list %s", page)
-		}
+		expect.Contains(t, list, "("+filepath.ToSlash(page)+")", "llms.txt does not list %s", page)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const modulePath = "github.com/spillgate/spillgate"
@@ -53,9 +56,7 @@ func modules(t *testing.T) map[string]goMod {
 	all := make(map[string]goMod)
 	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, file := range files {
 			out, err := exec.Command("go", "mod", "edit", "-json", file).Output()
 			if err != nil {
@@ -81,9 +82,7 @@ const goLine = "1.25.0"
 func TestModules(t *testing.T) {
 	versions := make(map[string]bool)
 	for dir, m := range modules(t) {
-		if want := path.Join(modulePath, dir); m.Module.Path != want {
-			t.Errorf("%s: the module is %s, want %s", dir, m.Module.Path, want)
-		}
+		expect.Equal(t, m.Module.Path, path.Join(modulePath, dir), "%s: the module", dir)
 		internal := dir == "e2e" || dir == "bench" || strings.HasPrefix(dir, "tools/")
 		if m.Go != goLine && !internal {
 			t.Errorf("%s: the go line is %s, want %s", dir, m.Go, goLine)
@@ -105,9 +104,7 @@ func TestModules(t *testing.T) {
 			}
 		}
 	}
-	if len(versions) != 1 {
-		t.Errorf("the modules require the versions %v of each other, want one", slices.Collect(maps.Keys(versions)))
-	}
+	expect.Equal(t, len(versions), 1, "the modules require the versions %v of each other", slices.Collect(maps.Keys(versions)))
 }
 
 // TestRequirements compares the direct requirements of the released libraries with the table.
@@ -121,8 +118,6 @@ func TestRequirements(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if list := slices.Sorted(maps.Keys(want)); !slices.Equal(got, list) {
-			t.Errorf("%s requires %q, want %q", dir, got, list)
-		}
+		expect.Elements(t, got, slices.Sorted(maps.Keys(want)), "%s requires", dir)
 	}
 }

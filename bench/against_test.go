@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -25,9 +26,7 @@ func TestTwiceMeasuresBothPrograms(t *testing.T) {
 		if len(o.results) != 2 || o.results[0].name != spillgate || o.results[1].name != before(spillgate) || len(o.checks) != 1 {
 			t.Errorf("%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)
 		}
-		if want := map[bool]string{true: "at least 0.95×", false: "at most 1.05×"}[r.unit.more]; !strings.Contains(o.checks[0].bound, want) {
-			t.Errorf("%s: the bound is %q, want %s", name, o.checks[0].bound, want)
-		}
+		expect.Contains(t, o.checks[0].bound, map[bool]string{true: "at least 0.95×", false: "at most 1.05×"}[r.unit.more], "%s: the bound", name)
 		if text := turns(o); strings.Count(text, "| spillgate |") != len(r.unit.columns) {
 			t.Errorf("want a line for each of %v, got\n%s", r.unit.columns, text)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/bench/peers"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -28,9 +29,7 @@ func limits(t *testing.T, take peers.Take) {
 				admitted++
 			}
 		}
-		if admitted != five.Rate {
-			t.Errorf("%s was admitted %d times, want %d", key, admitted, five.Rate)
-		}
+		expect.Equal(t, admitted, five.Rate, "how often %s was admitted", key)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -60,9 +61,7 @@ func TestInstructionsOfTheServer(t *testing.T) {
 	}
 	samples := [][]sample{{{1}}}
 	counted := must.Get(e.count(r, []entry{{name: redisRate}}, samples))(t)
-	if want := (sample{1, 1e6 / countedDecisions}); !slices.Equal(samples[0][0], want) {
-		t.Errorf("got %v, want %v", samples[0][0], want)
-	}
+	expect.Elements(t, samples[0][0], (sample{1, 1e6 / countedDecisions}), "samples[0][0]")
 	if n := len(counted.bounds) - len(r.bounds); n != len(r.counts) || n == 0 {
 		t.Errorf("%d bounds more, want the %d of the new column", n, len(r.counts))
 	}

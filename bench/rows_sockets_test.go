@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/bench/peers"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -52,9 +53,7 @@ func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
 						admitted++
 					}
 				}
-				if admitted != five.Rate {
-					t.Errorf("%s, %s: %s was admitted %d times, want %d", name, m.Name, who, admitted, five.Rate)
-				}
+				expect.Equal(t, admitted, five.Rate, "%s, %s: how often %s was admitted", name, m.Name, who)
 			}
 		}
 	}
@@ -71,9 +70,7 @@ func TestServersInMemoryLimitUsers(t *testing.T) {
 				h.ServeHTTP(httptest.NewRecorder(), r)
 			}
 		}
-		if want := map[bool]int{true: 6, false: 2}[m.role == baseline] * five.Rate; served != want {
-			t.Errorf("%s served %d requests, want %d", m.name, served, want)
-		}
+		expect.Equal(t, served, map[bool]int{true: 6, false: 2}[m.role == baseline]*five.Rate, "%s served requests", m.name)
 	}
 }
 
@@ -111,17 +108,13 @@ func TestRedisMiddlewaresFailWithoutRedis(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header = http.Header{"X-User": {"ann"}}
 		h.ServeHTTP(httptest.NewRecorder(), r)
-		if served != 1 {
-			t.Errorf("%s: served %d requests, want one", m.Name, served)
-		}
+		expect.Equal(t, served, 1, "%s: served requests", m.Name)
 		_ = client.Close()
 		func() {
 			defer func() { _ = recover() }() // ulule panics
 			h.ServeHTTP(httptest.NewRecorder(), r)
 		}()
-		if served != 1 {
-			t.Errorf("%s: served without Redis", m.Name)
-		}
+		expect.Equal(t, served, 1, "%s: served without Redis", m.Name)
 		client, served = s.client(), 0
 	}
 }

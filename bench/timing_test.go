@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -138,9 +139,7 @@ func TestRunTakesTurns(t *testing.T) {
 	if o.results[0].name != "b" || o.get("b")[0] != 20 || o.get("a")[0] != 3 {
 		t.Errorf("got %+v, want ours first, with medians", o.results)
 	}
-	if closed != "21" {
-		t.Errorf("closed in the order %q, want the last first", closed)
-	}
+	expect.Equal(t, closed, "21", "closed in the order (the last first)")
 }
 
 func TestRunStopsWhenInterrupted(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
@@ -56,9 +57,7 @@ func TestKeys(t *testing.T) {
 					resp := must.Get(c.Do(r))(t)
 					resp.Body.Close()
 				}
-				if waited := time.Since(start2000) > 0; waited != row.same {
-					t.Errorf("the second waited: %v, want %v", waited, row.same)
-				}
+				expect.Equal(t, time.Since(start2000) > 0, row.same, "the second waited")
 			})
 		})
 	}
@@ -102,9 +101,7 @@ func TestOneRequestTriesEachHour(t *testing.T) {
 				c := s.over(&client.Transport{})
 				for i := range 3 {
 					resp, err := c.Get("http://api.example/")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					resp.Body.Close()
 					if late := time.Since(start2000.Add(time.Duration(i) * time.Hour)); late > 0 {
 						t.Errorf("it tries %v after the hour", late)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -59,9 +60,7 @@ func TestBodiesOfDenials(t *testing.T) {
 				}
 				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: body}, nil
 			})
-			if status := get(t, &http.Client{Transport: &client.Transport{Base: base}}, "/"); status != 200 {
-				t.Errorf("%+v: status %d", row, status)
-			}
+			expect.Equal(t, get(t, &http.Client{Transport: &client.Transport{Base: base}}, "/"), 200, "%+v: status", row)
 			if body.read != row.read || body.closes == 0 {
 				t.Errorf("%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
 			}
@@ -151,9 +150,7 @@ func TestDeniedUpgrade(t *testing.T) {
 			if n++; n == 1 {
 				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: http.NoBody}, nil
 			}
-			if r.Header.Get("Upgrade") != "websocket" {
-				t.Errorf("header %v", r.Header)
-			}
+			expect.Equal(t, r.Header.Get("Upgrade"), "websocket", "header %v", r.Header)
 			return &http.Response{StatusCode: 101, Body: body}, nil
 		})
 		r := request(t, "http://api.example/")

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -56,9 +57,7 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	}
 	b.leave(calls[2], at(12))
 	b.leave(calls[3], at(12))
-	if b.inFlight != 0 {
-		t.Errorf("%d in flight, want none", b.inFlight)
-	}
+	expect.Equal(t, b.inFlight, 0, "in flight")
 }
 
 // TestRetryAfterIsNotShortenedByLaterResponses checks that a response with an earlier instant does not open a limit
@@ -106,9 +105,7 @@ func TestTrial(t *testing.T) {
 	b.close(at(0), time.Second, 429, clock)
 	b.width = 1
 	for want := range int64(6) {
-		if n := most(); n != want+1 {
-			t.Errorf("%d at once, want %d: one more after each round", n, want+1)
-		}
+		expect.Equal(t, most(), want+1, "at once (one more after each round)")
 	}
 	b.width = maxWidth
 	for range maxWidth / 10 * 2 {

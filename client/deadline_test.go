@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -209,9 +210,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	base := &closer{}
 	(&http.Client{Transport: &client.Transport{Base: base}}).CloseIdleConnections()
 	(&http.Client{Transport: &client.Transport{Base: serve(nil)}}).CloseIdleConnections()
-	if base.closed != 1 {
-		t.Errorf("called %d times", base.closed)
-	}
+	expect.Equal(t, base.closed, 1, "how often called")
 }
 
 type closer struct {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // TestResponsePostponesOverdue checks that requests wait for the requests in flight until ten seconds after the last
@@ -143,9 +144,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		all.Wait()
-		if want := []string{"0", "1", "2", "3", "4"}; !slices.Equal(order, want) {
-			t.Errorf("order %v, want %v", order, want)
-		}
+		expect.Elements(t, order, []string{"0", "1", "2", "3", "4"}, "order")
 	})
 }
 
@@ -167,20 +166,14 @@ func TestOneRequestGoesAhead(t *testing.T) {
 			all.Go(func() { get(t, c, "/a") })
 		}
 		synctest.Wait()
-		if n := len(s.requests(start2000)); n != 1 {
-			t.Errorf("%d requests were sent before the first response, want 1", n)
-		}
+		expect.Equal(t, len(s.requests(start2000)), 1, "requests sent before the first response")
 		r, _ := http.NewRequest("GET", "http://other.example/a", nil)
 		go c.Do(r)
 		synctest.Wait()
-		if n := len(s.requests(start2000)); n != 2 {
-			t.Errorf("%d requests, want 2: another key does not wait", n)
-		}
+		expect.Equal(t, len(s.requests(start2000)), 2, "requests (another key does not wait)")
 		close(hold)
 		synctest.Wait()
-		if n := len(s.requests(start2000)); n != 21 {
-			t.Errorf("%d requests after the first response, want 21: it has named no limits", n)
-		}
+		expect.Equal(t, len(s.requests(start2000)), 21, "requests after the first response (it has named no limits)")
 	})
 }
 
@@ -204,9 +197,7 @@ func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 				all.Go(func() { get(t, c, "/b") })
 			}
 			synctest.Wait()
-			if n, want := len(s.requests(start2000))-1, map[bool]int{false: 10, true: 1}[limits]; n != want {
-				t.Errorf("limits %v: %d requests at once, want %d", limits, n, want)
-			}
+			expect.Equal(t, len(s.requests(start2000))-1, map[bool]int{false: 10, true: 1}[limits], "limits %v: requests at once", limits)
 			all.Wait()
 			if took := time.Since(start2000); took > 3*time.Second {
 				t.Errorf("took %v", took)
@@ -241,9 +232,7 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 			for range 6 {
 				get(t, c, "/")
 			}
-			if took := time.Since(start2000); took != 10*time.Second {
-				t.Errorf("known %v: six requests took %v behind three that hang, want 10s", known, took)
-			}
+			expect.Equal(t, time.Since(start2000), 10*time.Second, "known %v: six requests took behind three that hang", known)
 			cancel()
 			synctest.Wait()
 		})

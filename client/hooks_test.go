@@ -15,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -25,9 +26,7 @@ func TestBefore(t *testing.T) {
 		r := request(t, "http://api.example/")
 		var called []time.Duration
 		tr := &client.Transport{Base: s, Before: func(got *http.Request) error {
-			if got != r {
-				t.Error("Before got another request")
-			}
+			expect.Equal(t, got, r, "Before got another request")
 			called = append(called, time.Since(start2000))
 			time.Sleep(time.Second)
 			return nil
@@ -101,9 +100,7 @@ func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {
 			},
 		}
 		get(t, &http.Client{Transport: tr}, "/")
-		if n != 2 {
-			t.Errorf("Before was called %d times", n)
-		}
+		expect.Equal(t, n, 2, "how often Before was called")
 	})
 }
 
@@ -265,9 +262,7 @@ func TestOnWait(t *testing.T) {
 			t.Errorf("announced %v, want once 10s", announced)
 		}
 		get(t, &http.Client{Transport: tr}, "/")
-		if len(announced) != 1 {
-			t.Errorf("announced %v for a request that need not wait", announced)
-		}
+		expect.Equal(t, len(announced), 1, "announced %v for a request that need not wait", announced)
 	})
 }
 
@@ -343,9 +338,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 		s.latency = func() time.Duration { return 5 * time.Millisecond }
 		stranger := s.over(&client.Transport{MaxWait: -1})
 		for range 4 {
-			if status := get(t, stranger, "/"); status != 200 {
-				t.Fatalf("the stranger got %d", status)
-			}
+			must.Equal(t, get(t, stranger, "/"), 200, "the stranger")
 		}
 		var strangers sync.WaitGroup
 		for range 4 { // uses up the rest
@@ -380,9 +373,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 					return err
 				},
 				OnDenied: func(r *http.Request, d time.Duration) {
-					if err := l.Ban(ctx, claim.Rule, claim.Key, max(d, time.Second)); err != nil {
-						t.Error(err)
-					}
+					expect.NoError(t, l.Ban(ctx, claim.Rule, claim.Key, max(d, time.Second)), "Ban")
 					if firstDenial.CompareAndSwap(0, int64(time.Since(begun))) {
 						pauseEnds.Store(int64(time.Since(begun) + max(d, time.Second)))
 					}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -19,9 +21,7 @@ func TestMalformedFieldsAreIgnored(t *testing.T) {
 	for _, line := range []string{`"a";r=0;t=5, "b`, `"a";r=0;t=5, "b";r=1;pk=:YQ`, `"a";r=0;t=5 "b";r=0`, `"a";r=0;t=5, ;`} {
 		var rep report
 		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {line}}}, at(0))
-		if rep.n != 0 {
-			t.Errorf("%s: %+v", line, rep.states[:rep.n])
-		}
+		expect.Equal(t, rep.n, 0, "%s: %+v", line, rep.states[:rep.n])
 	}
 }
 
@@ -121,13 +121,9 @@ func TestReportReadsTheFieldsOfEveryWriter(t *testing.T) {
 				resp := &http.Response{StatusCode: map[bool]int{true: 200, false: 429}[d.Allowed], Header: h}
 				var rep report
 				rep.read(resp, time.Unix(rapid.Int64Range(0, 5_000_000_000).Draw(t, "local"), 0))
-				if want := map[bool]int{true: 2, false: 1}[w.name == "both"]; rep.n != want {
-					t.Fatalf("%d limits in %v, want %d", rep.n, h, want)
-				}
+				must.Equal(t, rep.n, map[bool]int{true: 2, false: 1}[w.name == "both"], "limits in %v", h)
 				for _, s := range rep.states[:rep.n] {
-					if problem := differs(&s, &d.Results[0], at); problem != "" {
-						t.Errorf("%s: %+v of %v", problem, s, h)
-					}
+					expect.Equal(t, differs(&s, &d.Results[0], at), "", "%+v of %v", s, h)
 				}
 				if r := d.Results[0]; rep.denied != !r.Allowed || rep.hasRetry != !r.Allowed || rep.retry != time.Duration(second(r.RetryAfter))*time.Second {
 					t.Errorf("denied %v, Retry-After %v of %v", rep.denied, rep.retry, h)

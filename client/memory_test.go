@@ -79,9 +79,7 @@ func TestLongNamesAreNotKept(t *testing.T) {
 				}
 			}
 			u, err := url.Parse("http://b" + name + "/" + name + "/" + strings.Repeat("x", size)) // its host and its segment share one string
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			must.Get(tr.RoundTrip(&http.Request{Method: "GET", URL: u, Header: http.Header{}}))(t)
 		}
 	}
@@ -155,9 +153,7 @@ func TestLeastRecentlyUsedAccountIsForgotten(t *testing.T) {
 			for name, a := range row.accounts {
 				tr.accounts[accountKey{host: name}] = a
 			}
-			if got := tr.leastUsed().host; got != row.want {
-				t.Fatalf("%q is forgotten, want %q", got, row.want)
-			}
+			must.Equal(t, tr.leastUsed().host, row.want, "is forgotten")
 		}
 	}
 }

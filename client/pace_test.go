@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // spend sends n requests at once, and returns when each was sent.
@@ -21,9 +22,7 @@ func spend(t *testing.T, s *server, tr *client.Transport, n int) []time.Duration
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			if status := get(t, c, "/"); status != 200 {
-				t.Errorf("status %d", status)
-			}
+			expect.Equal(t, get(t, c, "/"), 200, "status")
 		})
 	}
 	all.Wait()

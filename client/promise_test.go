@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // An announcement is a way in which a server says when it admits the next request, by its own clock.
@@ -127,9 +128,7 @@ func checkPromise(t *testing.T, a announcement, skew time.Duration, noDate bool,
 	c := s.over(&client.Transport{})
 	start := time.Now()
 	for range 2 {
-		if status := get(t, c, "/"); status != 200 {
-			t.Fatalf("status %d", status)
-		}
+		must.Equal(t, get(t, c, "/"), 200, "status")
 	}
 	sent := s.requests(start)
 	earliest := promise.Sub(start)

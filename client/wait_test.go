@@ -3,7 +3,6 @@ package client_test
 import (
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // TestOnWaitPanicsAfterTheCallWasAdmitted checks that no call waits for a call whose OnWait panics after a response has
@@ -88,9 +88,7 @@ func TestDeniedRequestKeepsItsPlace(t *testing.T) {
 			time.Sleep(time.Second / 2)
 		}
 		all.Wait()
-		if want := []string{"known", "first", "second", "first", "second"}; !slices.Equal(order, want) {
-			t.Errorf("sent %v, want %v", order, want)
-		}
+		expect.Elements(t, order, []string{"known", "first", "second", "first", "second"}, "sent")
 	})
 }
 
@@ -265,9 +263,7 @@ func TestNoGoroutines(t *testing.T) {
 			all.Go(trip)
 		}
 		synctest.Wait()
-		if n := bubbled() - before; n != 10 {
-			t.Errorf("%d goroutines for 10 calls that wait", n)
-		}
+		expect.Equal(t, bubbled()-before, 10, "goroutines for 10 calls that wait")
 		all.Wait()
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A sighting is a response with the state of a window: sent and received are on the clock of the account, at and
@@ -43,9 +45,7 @@ func TestWindowOrBucket(t *testing.T) {
 		{"the next window begins within the last second", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {5, 6, 1059, 99, 1120}}},
 		{"a Reset that moved once stays moving", moving, []sighting{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
 	} {
-		if w := learned(row.seen...); w.kind != row.want {
-			t.Errorf("%s: kind %d, want %d", row.name, w.kind, row.want)
-		}
+		expect.Equal(t, learned(row.seen...).kind, row.want, "%s: kind", row.name)
 	}
 }
 
@@ -72,9 +72,7 @@ func TestWindowsThatAreNotPaced(t *testing.T) {
 	} {
 		b := &budget{counted: true, limit: 100, window: window{kind: row.kind, renewed: at(row.end), each: row.each, last: at(1000)}}
 		b.low.add(row.left, 1, 2)
-		if got := b.paced(&call{}, at(1000)); got != row.want {
-			t.Errorf("%s: %v, want %v", row.name, got, row.want)
-		}
+		expect.Equal(t, b.paced(&call{}, at(1000)), row.want, "%s", row.name)
 		if p := b.checkInTurn(&call{}, at(1000)); p.wait != row.want {
 			t.Errorf("%s: right after a request %+v, want to wait: %v", row.name, p, row.want)
 		}
@@ -97,9 +95,7 @@ func TestResponsesThatMakeARouteKnown(t *testing.T) {
 		a, c := &account{clock: 1}, &call{sent: 1, route: &route{}}
 		c.budgets = []*budget{&a.hold}
 		a.settle(c, &row.rep, at(0))
-		if c.route.seen != row.want {
-			t.Errorf("%s: seen %v, want %v", row.name, c.route.seen, row.want)
-		}
+		expect.Equal(t, c.route.seen, row.want, "%s: seen", row.name)
 	}
 }
 

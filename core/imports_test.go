@@ -43,7 +43,7 @@ var importRules = []struct {
 	{"telemetry", []string{module + "core"}},
 	{"dashboard", []string{module + "internal/charts", module + "core", module + "telemetry"}},
 	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/logger", module + "internal/nearest", module + "internal/routes", goYAML}},
-	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/ipcases", module + "internal/must", module + "internal/routes", module + "middleware/internal/"}},
+	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/expect", module + "internal/ipcases", module + "internal/must", module + "internal/routes", module + "middleware/internal/"}},
 	{"middleware/internal/seen", []string{module + "core", module + "keyfunc"}},
 	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/"}},
 	{"middleware/stdlib", adapter(module + "internal/usage")},

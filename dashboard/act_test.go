@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -66,14 +67,10 @@ func TestResetNeedsAuthorization(t *testing.T) {
 			s := newScene(t, false, c.opts...)
 			s.ask("ann", "ann", "ann")
 			status, _ := s.post(t, "reset", form, c.fields...)
-			if status != c.status {
-				t.Errorf("got %d, want %d", status, c.status)
-			}
+			expect.Equal(t, status, c.status, "status")
 			_, answer := s.post(t, "lookup", form)
 			want := map[int]float64{200: 3, 403: 0}[c.status]
-			if got := answer["limits"].([]any)[0].(map[string]any)["remaining"]; got != want {
-				t.Errorf("remaining: got %v, want %v", got, want)
-			}
+			expect.Equal(t, answer["limits"].([]any)[0].(map[string]any)["remaining"], any(want), "remaining")
 		})
 	}
 }
@@ -145,16 +142,12 @@ func TestOverridesAndGrants(t *testing.T) {
 	}
 	e := s.event(t, "")
 	own, _ := e["own"].([]any)
-	if len(own) != 1 {
-		t.Fatalf("got %v", e["own"])
-	}
+	must.Equal(t, len(own), 1, "%v", e["own"])
 	row := own[0].(map[string]any)
 	if row["rule"] != "plan" || row["limits"] != "1000/month" || row["count"] != 2.0 || row["last"].(float64) < 1e12 || row["key"] == "user:partner" {
 		t.Errorf("got %v", row)
 	}
-	if plan := e["rules"].([]any)[0].(map[string]any); plan["own"] != 2.0 {
-		t.Errorf("got %v decisions of the rule by overrides, want 2", plan["own"])
-	}
+	expect.Equal(t, e["rules"].([]any)[0].(map[string]any)["own"], 2.0, "decisions of the rule by overrides")
 	if grants, _ := e["grants"].([]any); len(grants) != 2 {
 		t.Errorf("got %v, want two grants", e["grants"])
 	}
@@ -212,13 +205,9 @@ func TestSlowReaderIsDropped(t *testing.T) {
 		begun := time.Now()
 		w := &slowReader{reads: 3}
 		page.ServeHTTP(w, httptest.NewRequest("GET", "/events", nil))
-		if took := time.Since(begun); took != 13*time.Second {
-			t.Errorf("the stream ended after %v, want three seconds and the deadline of ten", took)
-		}
+		expect.Equal(t, time.Since(begun), 13*time.Second, "the stream ended after (three seconds and the deadline of ten)")
 		for i, end := range w.ends {
-			if got := end.Sub(begun); got != time.Duration(10+i)*time.Second {
-				t.Errorf("event %d has the deadline %v", i, got)
-			}
+			expect.Equal(t, end.Sub(begun), time.Duration(10+i)*time.Second, "event %d has the deadline", i)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -64,9 +65,7 @@ func (s *scene) event(t *testing.T, query string) (e map[string]any) {
 	r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events"+query, nil)
 	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
-	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, resp.Header.Get("Content-Type"), "text/event-stream", "result")
 	line := must.Get(bufio.NewReader(resp.Body).ReadString('\n'))(t)
 	must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e))
 	return e
@@ -99,9 +98,7 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s %s: got %d, %s", method, path, resp.StatusCode, resp.Header.Get("Content-Type"))
 			}
 			const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-			if got := resp.Header.Get("Content-Security-Policy"); got != policy {
-				t.Errorf("%s: got the policy %q", path, got)
-			}
+			expect.Equal(t, resp.Header.Get("Content-Security-Policy"), policy, "%s: got the policy", path)
 		}
 	}
 }
@@ -112,9 +109,7 @@ func TestPageLoadsAllFiles(t *testing.T) {
 	defer resp.Body.Close()
 	page, _ := io.ReadAll(resp.Body)
 	for _, file := range []string{"style.css", "chart.js", "app.js", "lookup.js", "icon.svg"} {
-		if !strings.Contains(string(page), `="`+file+`"`) {
-			t.Errorf("the page does not load %s", file)
-		}
+		expect.Contains(t, string(page), `="`+file+`"`, "the page does not load %s", file)
 	}
 }
 
@@ -302,9 +297,7 @@ func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, r)
-		if (w.Code == 307) != (pattern != "/") {
-			t.Errorf("%s: got %d", pattern, w.Code)
-		}
+		expect.Equal(t, w.Code == 307, pattern != "/", "%s: %d", pattern, w.Code)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -26,9 +27,7 @@ func TestEventHasTheCounts(t *testing.T) {
 		t.Errorf("got requests %v", requests)
 	}
 	rules := e["rules"].([]any)
-	if len(rules) != 2 {
-		t.Fatalf("got rules %v", rules)
-	}
+	must.Equal(t, len(rules), 2, "rules %v", rules)
 	api := rules[0].(map[string]any)
 	limit := api["limits"].([]any)[0].(map[string]any)
 	if api["name"] != "api" || api["onFailure"] != "closed" || limit["limit"] != "3/1d" || limit["results"].(map[string]any)["denied"] != 2.0 {
@@ -84,9 +83,7 @@ func TestStreamEndsAtShutdown(t *testing.T) {
 	defer resp.Body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := s.Config.Shutdown(ctx); err != nil {
-		t.Errorf("got %v", err)
-	}
+	expect.NoError(t, s.Config.Shutdown(ctx), "s.Config.Shutdown(ctx)")
 }
 
 func TestViewersAreBounded(t *testing.T) {
@@ -121,9 +118,7 @@ func TestEventsAreForThePage(t *testing.T) {
 		return resp.StatusCode
 	}
 	for range 101 {
-		if code := ask("Sec-Fetch-Site", "cross-site"); code != 403 {
-			t.Fatalf("another website got %d", code)
-		}
+		must.Equal(t, ask("Sec-Fetch-Site", "cross-site"), 403, "another website")
 	}
 	for _, row := range []struct {
 		field, value string
@@ -136,9 +131,7 @@ func TestEventsAreForThePage(t *testing.T) {
 		{"Origin", s.URL, 200},
 		{"", "", 200},
 	} {
-		if code := ask(row.field, row.value); code != row.want {
-			t.Errorf("%s %q: got %d, want %d", row.field, row.value, code, row.want)
-		}
+		expect.Equal(t, ask(row.field, row.value), row.want, "%s %q", row.field, row.value)
 	}
 }
 
@@ -150,9 +143,7 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	changed[0].Limits = []core.Limit{core.PerDay(7)}
 	must.Do(t, s.limiter.SetRules(changed))
 	limits := s.event(t, "")["rules"].([]any)[0].(map[string]any)["limits"].([]any)
-	if len(limits) != 2 {
-		t.Fatalf("got %v", limits)
-	}
+	must.Equal(t, len(limits), 2, "%v", limits)
 	must.Do(t, s.limiter.SetRules(changed[:1]))
 	if removed := s.event(t, "")["rules"].([]any)[1].(map[string]any); removed["name"] != "trial" || removed["onFailure"] != nil {
 		t.Errorf("got %v of a rule that was removed", removed)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -171,9 +172,7 @@ func TestPolicyNames(t *testing.T) {
 		{one("plan-1month", minute), []string{"plan-1month"}},
 		{one("a-sliding-log", minute), []string{"a-sliding-log"}},
 	} {
-		if got := names(t, decision(noon, row.results...)); !slices.Equal(got, row.want) {
-			t.Errorf("%s: got %q, want %q", row.results[0].Rule, got, row.want)
-		}
+		expect.Elements(t, names(t, decision(noon, row.results...)), row.want, "%s", row.results[0].Rule)
 	}
 }
 
@@ -242,9 +241,7 @@ func TestPolicyNamesOfNestedLimiters(t *testing.T) {
 				break
 			}
 		}
-		if got := names(t, d); !slices.Equal(got, row.want) {
-			t.Errorf("request %d: got %q, want %q", i+1, got, row.want)
-		}
+		expect.Elements(t, names(t, d), row.want, "request %d", i+1)
 		if !d.Allowed && !slices.Equal(headers.Violated(d), row.want) {
 			t.Errorf("request %d: violated %q, want %q", i+1, headers.Violated(d), row.want)
 		}
@@ -275,9 +272,7 @@ func TestFieldsOfCalendarLimits(t *testing.T) {
 		if err == nil {
 			d, err = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k"})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, next := row.limit.Calendar.Window(at)
 		wait := strconv.Itoa(int(next.Sub(at) / time.Second))
 		h := http.Header{}
@@ -286,9 +281,7 @@ func TestFieldsOfCalendarLimits(t *testing.T) {
 			"RateLimit-Policy": `"plan";q=100;w=` + strconv.FormatInt(row.want, 10), "RateLimit": `"plan";r=0;t=` + wait,
 			"Retry-After": wait, "X-RateLimit-Reset": strconv.FormatInt(next.Unix(), 10),
 		} {
-			if got := h.Get(name); got != want {
-				t.Errorf("%v at %s: %s is %s, want %s", row.limit, row.at, name, got, want)
-			}
+			expect.Equal(t, h.Get(name), want, "%v at %s: %s", row.limit, row.at, name)
 		}
 	}
 }
@@ -316,9 +309,7 @@ func TestFieldsAddUpWithGrants(t *testing.T) {
 		headers.GitHub(h, d)
 		field := func(name string) int {
 			n, err := strconv.Atoi(h.Get("X-RateLimit-" + name))
-			if err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, err, "unexpected error")
 			return n
 		}
 		limit, used, remaining := field("Limit"), field("Used"), field("Remaining")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // TestPeriodSuffix asks for more periods than the cache holds, each twice, so that some replace others.
@@ -15,9 +16,7 @@ func TestPeriodSuffix(t *testing.T) {
 			l := core.Every(10, time.Duration(n+1)*unit)
 			want := "-" + strings.TrimPrefix(l.String(), "10/")
 			for range 2 {
-				if got := periodSuffix(l.WithBurst(20)); got != want {
-					t.Errorf("period %v: got %q, want %q", l.Period, got, want)
-				}
+				expect.Equal(t, periodSuffix(l.WithBurst(20)), want, "period %v", l.Period)
 			}
 		}
 	}

@@ -3,12 +3,12 @@ package headers_test
 import (
 	"net/http"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // TestEveryWriterAndDecision checks the promises about every writer and every decision.
@@ -19,9 +19,7 @@ func TestEveryWriterAndDecision(t *testing.T) {
 			w.write(h, s.d)
 			w.write(h, s.d)
 			for name, values := range h {
-				if name != http.CanonicalHeaderKey(name) {
-					t.Errorf("%s, %s: %s is not canonical, so Get does not find it", s.name, w.name, name)
-				}
+				expect.Equal(t, name, http.CanonicalHeaderKey(name), "%s, %s: is not canonical, so Get does not find it", s.name, w.name)
 				if len(values) != 1 || values[0] == "" {
 					t.Errorf("%s, %s: %s = %q after two writes, want one value", s.name, w.name, name, values)
 				}
@@ -68,9 +66,7 @@ func TestResetAndRetryAfterAgree(t *testing.T) {
 func TestRetryAfterIsAtLeastOne(t *testing.T) {
 	h := http.Header{}
 	headers.GitHub(h, decision(noon, denied(result("api", perMinute, 0, 0, 0), 0)))
-	if got := h.Get("Retry-After"); got != "1" {
-		t.Errorf("Retry-After = %q for a store that denies without a wait, want 1: clients repeat at once on 0", got)
-	}
+	expect.Equal(t, h.Get("Retry-After"), "1", "Retry-After = for a store that denies without a wait (clients repeat at once on 0)")
 }
 
 func TestDateIsUTC(t *testing.T) {
@@ -80,9 +76,7 @@ func TestDateIsUTC(t *testing.T) {
 	h := http.Header{}
 	at := noon.In(time.FixedZone("", 3*3600))
 	headers.Custom{Reset: headers.RFC3339}.Write(h, decision(at, result("api", perMinute, 99, time.Second, time.Second)))
-	if got := h.Get("X-RateLimit-Reset"); got != "2026-01-01T12:00:01Z" {
-		t.Errorf("Reset = %s, want UTC whatever the zone of the clock and of the machine", got)
-	}
+	expect.Equal(t, h.Get("X-RateLimit-Reset"), "2026-01-01T12:00:01Z", "Reset (UTC whatever the zone of the clock and of the machine)")
 }
 
 func TestJoin(t *testing.T) {
@@ -92,9 +86,7 @@ func TestJoin(t *testing.T) {
 	}
 	h := http.Header{}
 	headers.Join(note("first"), nil, headers.GitHub, note("last"), headers.IETF)(h, scenarios[0].d)
-	if !slices.Equal(order, []string{"first", "last"}) {
-		t.Errorf("order = %v", order)
-	}
+	expect.Elements(t, order, []string{"first", "last"}, "order")
 	if h.Get("X-RateLimit-Limit") != "100" || h.Get("RateLimit") != `"api";r=50;t=1` {
 		t.Errorf("joined writers left out a field: %v", h)
 	}
@@ -139,8 +131,6 @@ func TestViolated(t *testing.T) {
 		{"a shared period", decision(noon, denied(second, 1), hour, denied(log, 1)), []string{"api-1s", "api-1h-sliding-log"}},
 		{"a dry run denies nothing", decision(noon, dryRun(denied(second, 1)), denied(hour, 1)), []string{"api"}},
 	} {
-		if got := headers.Violated(row.d); !slices.Equal(got, row.want) {
-			t.Errorf("%s: Violated = %q, want %q", row.why, got, row.want)
-		}
+		expect.Elements(t, headers.Violated(row.d), row.want, "%s: Violated", row.why)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -28,9 +29,7 @@ func TestAddress(t *testing.T) {
 		strings.Repeat("9", 1_000_000): "invalid",
 	} {
 		key, err := keyfunc.Address(func(got *http.Request) string {
-			if got != r {
-				t.Error("another request")
-			}
+			expect.Equal(t, got, r, "another request")
 			return found
 		})(r)
 		switch {

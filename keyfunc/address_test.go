@@ -244,9 +244,7 @@ func TestClientIPMistakes(t *testing.T) {
 func TestClientIPAllMistakesAtOnce(t *testing.T) {
 	_, err := NewClientIP(ClientIP{Trusted: prefixes("0.0.0.0/0", "::/0"), Hops: -1, Header: " ", IPv6Bits: 1})
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 5 {
-		t.Fatalf("got %d mistakes: %v", len(lines), err)
-	}
+	must.Equal(t, len(lines), 5, "mistakes (%v)", err)
 	for _, line := range lines {
 		if !strings.HasPrefix(line, "spillgate: invalid: ClientIP.") {
 			t.Errorf("got %q", line)

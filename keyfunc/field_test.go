@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -15,9 +16,7 @@ const alphanumerics = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 func TestTokenChar(t *testing.T) {
 	for c := range 256 {
 		want := strings.Contains("!#$%&'*+-.^_`|~"+alphanumerics, string([]byte{byte(c)}))
-		if tokenChar(byte(c)) != want {
-			t.Errorf("%#x: got %v", c, !want)
-		}
+		expect.Equal(t, tokenChar(byte(c)), want, "%#x: %v", c, !want)
 	}
 }
 
@@ -28,9 +27,7 @@ func TestAppendCanonical(t *testing.T) {
 		names = append(names, "-"+string(c)+string(c))
 	}
 	for _, name := range names {
-		if got, want := string(appendCanonical(nil, name)), http.CanonicalHeaderKey(name); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
+		expect.Equal(t, string(appendCanonical(nil, name)), http.CanonicalHeaderKey(name), "%q", name)
 	}
 }
 
@@ -167,7 +164,5 @@ func TestSpellingsShareALimit(t *testing.T) {
 			allowed++
 		}
 	}
-	if allowed != 5 {
-		t.Errorf("%d of 40 guesses are allowed, want 5", allowed)
-	}
+	expect.Equal(t, allowed, 5, "of 40 guesses are allowed")
 }

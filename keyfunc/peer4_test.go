@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // checkPeer4 checks that peer4 agrees with the parser on IPv4 addresses with a port, and returns "" for everything
@@ -15,9 +17,7 @@ func checkPeer4(t *testing.T, remote string) {
 	if a, ok := parseHost(remote); ok && a.ip.Is4() && strings.Count(remote, ":") == 1 { // a mapped address has more
 		want = a.key("ip:", prefixBits)
 	}
-	if got := peer4(remote); got != want {
-		t.Errorf("remote %q: got %q, want %q", remote, got, want)
-	}
+	expect.Equal(t, peer4(remote), want, "remote %q", remote)
 }
 
 func TestPeer4(t *testing.T) {

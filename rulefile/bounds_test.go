@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
@@ -241,14 +242,10 @@ func TestSourceOfAMistake(t *testing.T) {
 		}
 		at, line := len(caret)-1, []rune(strings.ReplaceAll(m.Source, "\t", " "))
 		if column > len(line) {
-			if at != len(source) {
-				t.Errorf("column %d: the caret is not behind the line:\n%s", column, m.Error())
-			}
+			expect.Equal(t, at, len(source), "column %d: the caret is not behind the line:\n%s", column, m.Error())
 			continue
 		}
-		if source[at] != line[column-1] {
-			t.Errorf("column %d: the caret is below %q, want %q", column, source[at], line[column-1])
-		}
+		expect.Equal(t, source[at], line[column-1], "column %d: the caret is below", column)
 	}
 }
 

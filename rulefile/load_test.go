@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
@@ -31,15 +31,9 @@ func TestDryRunVariable(t *testing.T) {
 		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 		f, err := rulefile.Load(path, program)
 		slog.SetDefault(before)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(f.Rules[0].DryRun, f.Rules[1].DryRun, f.Rules[2].DryRun); got != want {
-			t.Errorf("%q: got %s, want %s", value, got, want)
-		}
-		if unknown := value == "none"; unknown != strings.Contains(log.String(), "rule=none") {
-			t.Errorf("%q: got log %q", value, &log)
-		}
+		must.Do(t, err)
+		expect.Equal(t, fmt.Sprint(f.Rules[0].DryRun, f.Rules[1].DryRun, f.Rules[2].DryRun), want, "%q", value)
+		expect.Equal(t, value == "none", strings.Contains(log.String(), "rule=none"), "%q: %q", value, &log)
 	}
 }
 
@@ -70,9 +64,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 			for _, m := range mistakes {
 				got = append(got, fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Text))
 			}
-			if !slices.Equal(got, tt.Mistakes) {
-				t.Errorf("%s\ngot  %q\nwant %q", tt.Text, got, tt.Mistakes)
-			}
+			expect.Elements(t, got, tt.Mistakes, "%s", tt.Text)
 		})
 	}
 	if len(badFiles) < 40 {
@@ -89,9 +81,7 @@ func TestOfflineKeysEqualKeysOfRequests(t *testing.T) {
 		if proxies == "" {
 			f, err = rulefile.Offline("f", []byte("rules: [{key: ip, limits: 1/s}]"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, client := range []string{"203.0.113.7", "::ffff:203.0.113.7", "2001:db8:0:1::5", "Host.example"} {
 			r := &http.Request{RemoteAddr: client, Header: http.Header{"X-Forwarded-For": {"192.0.2.9"}}}
 			if key, err := f.Rules[0].Key(r); key != want[i] || err != nil {
@@ -108,17 +98,13 @@ rules:
   - {name: b, key: "first(apikey(x-key), cookie(sid), bearer, join(basic, pattern, method, const(x)))", limits: 1/s}
   - {name: c, key: user, limits: 1/s, match: [internal, GET example.com/a, example.org/b], headers: {x-plan: pro}, tiers: {func: plan, pro: 1/s}, cost: price, cost_after: tokens}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := [][]string{
 		{},
 		{"header Authorization", "header Cookie", "header X-Key", "route pattern", "user"},
 		{"function internal", "function plan", "function price", "function tokens", "function user", "header X-Plan", "host"},
 	}
 	for i, w := range want {
-		if got := f.Needs(i); !slices.Equal(got, w) {
-			t.Errorf("rule %d: got %q, want %q", i, got, w)
-		}
+		expect.Elements(t, f.Needs(i), w, "rule %d", i)
 	}
 }

@@ -1,6 +1,8 @@
 package rulefile
 
 import (
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"math/rand/v2"
 	"net/netip"
@@ -25,13 +27,9 @@ func TestTheLongestPrefixIsFound(t *testing.T) {
 		{"255.255.255.255", 6}, {"0.0.0.0", none}, {"2001:db8::", 7}, {"2001:db8:1:2::", 8}, {"2001:db8:2::", 7}, {"2001:db9::", 9}, {"8000::", none},
 	}
 	for _, tt := range tests {
-		if got := n.find(netip.MustParseAddr(tt.address)); got != tt.want {
-			t.Errorf("%s: got prefix %d, want %d", tt.address, got, tt.want)
-		}
+		expect.Equal(t, n.find(netip.MustParseAddr(tt.address)), tt.want, "%s: got prefix", tt.address)
 	}
-	if got := newNetworks(nil).find(netip.MustParseAddr("10.0.0.1")); got != none {
-		t.Errorf("of no prefixes: got %d", got)
-	}
+	expect.Equal(t, newNetworks(nil).find(netip.MustParseAddr("10.0.0.1")), none, "of no prefixes")
 }
 
 func TestPrefixSearchEqualsLinearSearch(t *testing.T) {
@@ -61,9 +59,7 @@ func TestPrefixSearchEqualsLinearSearch(t *testing.T) {
 					want, bits = p.value, p.prefix.Bits()
 				}
 			}
-			if got := n.find(a); got != want {
-				t.Fatalf("seed %d, %v in %v: got %d, want %d", seed, a, all, got, want)
-			}
+			must.Equal(t, n.find(a), want, "seed %d, %v in %v", seed, a, all)
 		}
 	}
 }

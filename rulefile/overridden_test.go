@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -134,9 +136,7 @@ func TestWatchKeepsWhatWasUsedUnderLoad(t *testing.T) {
 func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 	file, err := rulefile.Parse([]byte("proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}\nskip: {addresses: [192.0.2.0/24, 10.0.0.0/8]}\n"+
 		"rules: [{key: ip, limits: 1/d}]\n"), program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l := core.Must(core.New(file.Rules))
 	for _, tt := range []struct {
 		peer, forwarded string
@@ -243,17 +243,11 @@ func TestRulesOfTheProgramStayWhenTheFileChanges(t *testing.T) {
 			w.do(err)
 			return d.Results[0].Remaining
 		}
-		if left := take(); left != 2 {
-			t.Errorf("%d left, want 2", left)
-		}
+		expect.Equal(t, take(), 2, "left")
 		w.write(w.path, rate(20)+"  - {name: n, key: ip, limits: 1/s}\n")
 		w.wait(3 * time.Second)
-		if names := w.names(); names != "api n jobs files" {
-			t.Errorf("got rules %s\n%s", names, &w.log)
-		}
-		if left := take(); left != 1 {
-			t.Errorf("%d left, want 1: what was used stays used", left)
-		}
+		expect.Equal(t, w.names(), "api n jobs files", "rules\n%s", &w.log)
+		expect.Equal(t, take(), 1, "left (what was used stays used)")
 		if want := `changes="api: 10/1h → 20/1h; n: new, 1/1s"`; !strings.Contains(w.log.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, &w.log)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -44,9 +45,7 @@ func TestOverridesOfKeysAndNetworks(t *testing.T) {
 		{"user:203.0.113.10", ""},
 	}
 	for _, tt := range tests {
-		if got := limitsText(file.Rules[0].Override(tt.key)); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.key, got, tt.want)
-		}
+		expect.Equal(t, limitsText(file.Rules[0].Override(tt.key)), tt.want, "%s", tt.key)
 	}
 }
 
@@ -113,9 +112,7 @@ func TestAHundredThousandOverridesAreReadInLinearTime(t *testing.T) {
 	if d := file.details[0].overrides; d.count != 100_000 || !file.Rules[0].DryRun {
 		t.Errorf("got %d overrides, dry run %v", d.count, file.Rules[0].DryRun)
 	}
-	if got := limitsText(file.Rules[0].Override("user:99998")); got != "1003/month;tz=Europe/Berlin" {
-		t.Errorf("got %q for user:99998", got)
-	}
+	expect.Equal(t, limitsText(file.Rules[0].Override("user:99998")), "1003/month;tz=Europe/Berlin", "for user:99998")
 }
 
 func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
@@ -255,9 +252,7 @@ func BenchmarkOverrideOf100000(b *testing.B) {
 		b.Run(row.name, func(b *testing.B) {
 			i := 0
 			for b.Loop() {
-				if (find(keys[i&(1<<12-1)]) != nil) != row.exists {
-					b.Fatalf("%s: found %v", keys[i&(1<<12-1)], !row.exists)
-				}
+				must.Equal(b, find(keys[i&(1<<12-1)]) != nil, row.exists, "%s: found %v", keys[i&(1<<12-1)], !row.exists)
 				i++
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
@@ -64,23 +65,17 @@ func TestParseReadsAllFields(t *testing.T) {
 	if key, err := rest.Key(r); key != "user:ann" || err != nil {
 		t.Errorf("the last of first: got %q, %v", key, err)
 	}
-	if api.Cost(r) != 7 {
-		t.Error("the cost is not the program's")
-	}
+	expect.Equal(t, api.Cost(r), 7, "the cost is not the program's")
 	for plan, want := range map[string][]core.Limit{"pro": {core.PerSecond(100)}, "free": {core.PerSecond(1)}, "gold": nil, "func": nil} {
 		r.Header.Set("Plan", plan)
-		if got := api.Tier(r); !slices.Equal(got, want) {
-			t.Errorf("tier %s: got %v, want %v", plan, got, want)
-		}
+		expect.Elements(t, api.Tier(r), want, "tier %s", plan)
 	}
 }
 
 func TestLimitsOfAllKinds(t *testing.T) {
 	f := mustParse(t, "rules: [{key: ip, limits: '5/10m;ban=1h, 20 at once'}]")
 	want := []core.Limit{{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour}, core.AtOnce(20)}
-	if !slices.Equal(f.Rules[0].Limits, want) {
-		t.Errorf("got %v, want %v", f.Rules[0].Limits, want)
-	}
+	expect.Elements(t, f.Rules[0].Limits, want, "f.Rules[0].Limits")
 }
 
 func TestMatchNarrows(t *testing.T) {
@@ -98,9 +93,7 @@ func TestMatchNarrows(t *testing.T) {
 		{1, nil, false},
 	}
 	for _, tt := range tests {
-		if got := f.Rules[tt.rule].Match(&http.Request{Header: tt.headers}); got != tt.want {
-			t.Errorf("rule %d, %v: got %v, want %v", tt.rule, tt.headers, got, tt.want)
-		}
+		expect.Equal(t, f.Rules[tt.rule].Match(&http.Request{Header: tt.headers}), tt.want, "rule %d, %v", tt.rule, tt.headers)
 	}
 }
 

@@ -3,7 +3,6 @@ package rulefile_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -53,9 +53,7 @@ func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
 				change(w)
 				w.wait(3 * time.Second)
 				w.wantRate(20, "3s after the change")
-				if len(w.seen) != 2 {
-					t.Errorf("active rates were %v, want 10 and 20", w.seen)
-				}
+				expect.Equal(t, len(w.seen), 2, "active rates were %v", w.seen)
 			})
 		})
 	}
@@ -150,9 +148,7 @@ func TestWatchMistakes(t *testing.T) {
 		if o.Interval < 0 {
 			l = core.Must(core.New(mustParse(t, rate(1)).Rules))
 		}
-		if err := rulefile.Watch(t.Context(), "f", l, program, o); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("%+v: got %v", o, err)
-		}
+		expect.ErrorIs(t, rulefile.Watch(t.Context(), "f", l, program, o), core.ErrInvalid, "%+v", o)
 	}
 }
 
@@ -190,9 +186,7 @@ func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 		w.wait(500 * time.Millisecond)
 		test(w)
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("got %v, want nil once the context is done", err)
-		}
+		expect.NoError(t, <-done, "once the context is done")
 	})
 }
 

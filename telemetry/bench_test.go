@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // observed returns a Telemetry and an observation of one request.
@@ -83,7 +84,5 @@ func checkNewKeys(t *testing.T, isOverridden bool) {
 	for range keys { // fills the table of keys
 		observe()
 	}
-	if n := testing.AllocsPerRun(len(keys), observe); n != 0 {
-		t.Errorf("new keys, overridden %v: %v allocations", isOverridden, n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(len(keys), observe), 0, "new keys, overridden %v: allocations", isOverridden)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -37,13 +38,9 @@ func TestSettledRequests(t *testing.T) {
 		if err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		if got := tel.Snapshot().Held; got != 1 {
-			t.Errorf("held: got %d, want 1", got)
-		}
+		expect.Equal(t, tel.Snapshot().Held, 1, "held")
 		must.Do(t, l.Settle(t.Context(), d, "", status/500))
-		if got := tel.Snapshot().Held; got != 0 {
-			t.Errorf("settled: got %d held, want 0", got)
-		}
+		expect.Equal(t, tel.Snapshot().Held, 0, "settled: held")
 	}
 	if got := tel.Snapshot().Store; got.Duration != 0 || slices.Max(got.Calls) != 0 {
 		t.Errorf("got %+v: the store is in this process, so there is no call to be measured", got)
@@ -59,9 +56,7 @@ func TestSettledRequests(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	for _, w := range []warning{settlementFailed, finalFailed} {
-		if n := b.sum(t, string(w)); n != 1 {
-			t.Errorf("the lines %q account for %d settlements, want 1", w, n)
-		}
+		expect.Equal(t, b.sum(t, string(w)), 1, "the lines %q account for settlements", w)
 	}
 }
 
@@ -71,9 +66,7 @@ func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
 	o := &core.Observation{Outcome: &core.Outcome{}, Store: time.Millisecond}
 	o.Degraded = core.ErrUnavailable
 	tel.Observe(t.Context(), o)
-	if got := tel.Snapshot().Store.Failures; got != 0 {
-		t.Errorf("got %d failures", got)
-	}
+	expect.Equal(t, tel.Snapshot().Store.Failures, 0, "failures")
 }
 
 // A denied request, or a dry run that does not fit, holds nothing.
@@ -85,9 +78,7 @@ func TestDeniedClaimsAreNotHeld(t *testing.T) {
 		o.Decision = core.Decision{Allowed: c.allowed, Results: []core.Result{{Rule: "r", Limit: limit, Allowed: c.fits, DryRun: c.dryRun}}}
 		tel.Observe(t.Context(), o)
 	}
-	if got := tel.Snapshot().Held; got != 0 {
-		t.Errorf("got %d held", got)
-	}
+	expect.Equal(t, tel.Snapshot().Held, 0, "held")
 }
 
 func TestKeysOfMemoryStores(t *testing.T) {
@@ -95,9 +86,7 @@ func TestKeysOfMemoryStores(t *testing.T) {
 	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}})
 	ask(l, "ann")
 	ask(l, "bob")
-	if got := tel.Snapshot().Keys; got != (Keys{Own: 2}) {
-		t.Errorf("got %+v, want 2 of their own", got)
-	}
+	expect.Equal(t, tel.Snapshot().Keys, Keys{Own: 2}, "2 of their own")
 }
 
 // A store shared by two limiters counts once. For a store that does not report its holds, the observed claims count.
@@ -116,13 +105,9 @@ func TestHeldComesFromTheStores(t *testing.T) {
 			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)
 		}
 		time.Sleep(67 * time.Second) // as after a crash of the process that had held them
-		if got := tel.Snapshot().Held; got != 0 {
-			t.Errorf("got %d held when all have expired", got)
-		}
+		expect.Equal(t, tel.Snapshot().Held, 0, "held when all have expired")
 		limited(t, tel, rules("third"), core.WithStore(struct{ core.Store }{new(core.MemoryStore)}))
-		if got := tel.Snapshot().Held; got != 2 {
-			t.Errorf("got %d, want the 2 that were observed", got)
-		}
+		expect.Equal(t, tel.Snapshot().Held, 2, "the 2 that were observed")
 	})
 }
 
@@ -142,9 +127,7 @@ func TestLeases(t *testing.T) {
 	for _, s := range []core.Store{shared, shared, other, new(core.MemoryStore)} {
 		limited(t, tel, rules, core.WithStore(s))
 	}
-	if got, want := tel.Snapshot().Leases, (Leases{Keys: 5, Decisions: 70, Returned: 900}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	expect.Equal(t, tel.Snapshot().Leases, (Leases{Keys: 5, Decisions: 70, Returned: 900}), "tel.Snapshot().Leases")
 }
 
 func TestHistory(t *testing.T) {
@@ -176,15 +159,11 @@ func TestHistory(t *testing.T) {
 func checkHistory(t *testing.T, tel *Telemetry, rule string, want []Second) {
 	t.Helper()
 	got := tel.History(rule)
-	if len(got) != len(want) {
-		t.Fatalf("got %d seconds, want %d: %v", len(got), len(want), got)
-	}
+	must.Equal(t, len(got), len(want), "seconds (%v)", got)
 	now := time.Now().Truncate(time.Second)
 	for i := range want {
 		want[i].Time = now.Add(time.Duration(i-len(want)+1) * time.Second)
-		if got[i] != want[i] {
-			t.Errorf("%s: second %d: got %+v, want %+v", rule, i, got[i], want[i])
-		}
+		expect.Equal(t, got[i], want[i], "%s: second %d", rule, i)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -96,13 +97,9 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 		}
 		wantLines(t, b, "denied r user:ann 0", "denied r user:ann 99", "denied r user:ann 99")
 		tel.Flush()
-		if n := b.sum(t, "denied"); n != 250 {
-			t.Errorf("the lines account for %d denials, want 250", n)
-		}
+		expect.Equal(t, b.sum(t, "denied"), 250, "the lines account for denials")
 		tel.Flush()
-		if len(b.lines) != 4 {
-			t.Errorf("got %d lines, want 4", len(b.lines))
-		}
+		expect.Equal(t, len(b.lines), 4, "lines")
 		first := b.lines[0]
 		if first["level"] != slog.LevelInfo || first["limit"] != "1/1d" || first["retry_after"].(time.Duration) <= 0 {
 			t.Errorf("got %v", first)
@@ -141,9 +138,7 @@ func TestFailuresAreWarnings(t *testing.T) {
 				t.Errorf("got %v", b.lines)
 			}
 			tel.Flush()
-			if n := b.sum(t, string(want)); n != 121 {
-				t.Errorf("%s: the lines account for %d requests, want 121", want, n)
-			}
+			expect.Equal(t, b.sum(t, string(want)), 121, "%s: the lines account for requests", want)
 		})
 	}
 }
@@ -159,17 +154,13 @@ func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 				ask(l, "ann")
 			}
 			tel.Flush()
-			if n := b.sum(t, string(want)); n != 20 {
-				t.Errorf("mode %v: the lines account for %d requests, want 20: %v", mode, n, b.texts())
-			}
+			expect.Equal(t, b.sum(t, string(want)), 20, "mode %v: the lines account for requests (%v)", mode, b.texts())
 			s := tel.Snapshot()
 			if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Down || s.Store.Err == nil {
 				t.Errorf("mode %v: got %+v", mode, s.Store)
 			}
 			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
-			if counted(s)[name] != 20 {
-				t.Errorf("mode %v: got %v", mode, counted(s))
-			}
+			expect.Equal(t, counted(s)[name], 20, "mode %v: %v", mode, counted(s))
 		})
 	}
 }
@@ -215,9 +206,7 @@ func TestKeysAreMaskedInTheLog(t *testing.T) {
 			t.Errorf("got %q", text)
 		}
 	}
-	if len(b.lines) != 2 {
-		t.Errorf("got %d lines, want 2", len(b.lines))
-	}
+	expect.Equal(t, len(b.lines), 2, "lines")
 }
 
 // A logger that telemetry and the limiter share gets one line for each failure.
@@ -261,9 +250,7 @@ func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 		b := new(logRecorder)
 		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(newLogger(b)))
 		ask(l, "broken")
-		if len(b.lines) != 1 {
-			t.Errorf("got %v, want a line of the limiter", b.lines)
-		}
+		expect.Equal(t, len(b.lines), 1, "%v (a line of the limiter)", b.lines)
 	}
 }
 
@@ -287,9 +274,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				tel.Flush()
-				if n := b.sum(t, "denied"); n != seconds*perSecond {
-					t.Errorf("the lines account for %d denials, want %d", n, seconds*perSecond)
-				}
+				expect.Equal(t, b.sum(t, "denied"), seconds*perSecond, "the lines account for denials")
 			})
 		})
 	}
@@ -344,9 +329,7 @@ func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 		}
 		deny(tel, "r", "user:b")
 		tel.Flush()
-		if n := b.sum(t, "denied"); n != 6 {
-			t.Errorf("the lines account for %d denials, want 6: %q", n, b.texts())
-		}
+		expect.Equal(t, b.sum(t, "denied"), 6, "the lines account for denials (%q)", b.texts())
 	})
 }
 
@@ -366,8 +349,6 @@ func TestDueLinesThatDoNotFitAreAccountedFor(t *testing.T) {
 		deny(tel, "r", "user:last")
 		time.Sleep(time.Second)
 		tel.Flush()
-		if n := b.sum(t, "denied"); n != 55 {
-			t.Errorf("the lines account for %d denials, want 55: %q", n, b.texts())
-		}
+		expect.Equal(t, b.sum(t, "denied"), 55, "the lines account for denials (%q)", b.texts())
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -68,15 +68,11 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 			t.Errorf("got %+v of no rule", got)
 		}
 		want := []telemetry.Quotas{{Rule: "other"}, {Rule: "plan", Overridden: 5}}
-		if got := tel.Snapshot().Quotas; !slices.Equal(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		expect.Elements(t, tel.Snapshot().Quotas, want, "tel.Snapshot().Quotas")
 		for i := range 1000 { // more keys take no more memory
 			take(core.Claim{Rule: "plan", Key: fmt.Sprint("user:partner:", i)})
 		}
-		if got := len(tel.Overridden("plan", 2000)); got != 50 {
-			t.Errorf("%d keys are remembered, want 50", got)
-		}
+		expect.Equal(t, len(tel.Overridden("plan", 2000)), 50, "keys remembered")
 	})
 }
 
@@ -118,9 +114,7 @@ func TestGrantsAreShown(t *testing.T) {
 		if got := open.Grants(1); len(got) != 1 || got[0].Key != "ip:203.0.113.9" {
 			t.Errorf("got %+v", got)
 		}
-		if got := tel.Snapshot().Quotas; !slices.Equal(got, []telemetry.Quotas{{Rule: "plan", Grants: 150}}) {
-			t.Errorf("got %+v", got)
-		}
+		expect.Elements(t, tel.Snapshot().Quotas, []telemetry.Quotas{{Rule: "plan", Grants: 150}}, "tel.Snapshot().Quotas")
 		if observed > 0 {
 			t.Errorf("%d observations of grants", observed)
 		}
@@ -144,9 +138,7 @@ func TestWaits(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := tel.Snapshot().Waiting; n != 3 {
-			t.Errorf("%d requests wait, want 3", n)
-		}
+		expect.Equal(t, tel.Snapshot().Waiting, 3, "requests wait")
 		all.Wait()
 		s := tel.Snapshot()
 		waits := make(map[string]telemetry.Waits)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -66,9 +67,7 @@ func wantCounts(t *testing.T, tel *Telemetry, want map[string]uint64) {
 	t.Helper()
 	got := counted(tel.Snapshot())
 	for name := range want {
-		if got[name] != want[name] {
-			t.Errorf("%s: got %d, want %d", name, got[name], want[name])
-		}
+		expect.Equal(t, got[name], want[name], "%s", name)
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
@@ -130,9 +129,7 @@ func TestLimitersAreSummedByRuleName(t *testing.T) {
 	ask(a, "ann")
 	ask(b, "ann")
 	tel.Attach(a)
-	if n := len(tel.Limiters()); n != 2 {
-		t.Errorf("got %d limiters, want 2", n)
-	}
+	expect.Equal(t, len(tel.Limiters()), 2, "limiters")
 	wantCounts(t, tel, map[string]uint64{"allowed": 2, "r 100/1h allowed": 2})
 }
 
@@ -158,9 +155,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		must.Get(l.Check(r))(t)
 	}
 	s := tel.Snapshot()
-	if got, want := len(s.Results), (50+1)*len(resultNames); got != want {
-		t.Errorf("got %d series, want %d", got, want)
-	}
+	expect.Equal(t, len(s.Results), (50+1)*len(resultNames), "series")
 	var sum, rest uint64
 	for _, r := range s.Results {
 		sum += r.Count
@@ -174,9 +169,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 2 * maxRules {
 		_, _ = l.Take(t.Context(), core.Claim{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}})
 	}
-	if n := len(tel.rules.Load().all); n != maxRules+1 {
-		t.Errorf("got %d rules, want %d", n, maxRules+1)
-	}
+	expect.Equal(t, len(tel.rules.Load().all), maxRules+1, "rules")
 }
 
 // Limits that differ only in their notation share their counts, because a label must not occur twice.
@@ -190,9 +183,7 @@ func TestLimitsWithOneLabelShareCounts(t *testing.T) {
 	if first != again || first != r.limit(&b) {
 		t.Error("got two counts for one label")
 	}
-	if got := len(r.results()); got != len(resultNames) {
-		t.Errorf("got %d results, want %d", got, len(resultNames))
-	}
+	expect.Equal(t, len(r.results()), len(resultNames), "results")
 }
 
 func TestForwardPassesObservationsOn(t *testing.T) {
@@ -204,9 +195,7 @@ func TestForwardPassesObservationsOn(t *testing.T) {
 	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}})
 	ask(l, "ann")
 	ask(l, "")
-	if n != 4 {
-		t.Errorf("got %d claims, want 4", n)
-	}
+	expect.Equal(t, n, 4, "claims")
 }
 
 func TestFileLoaded(t *testing.T) {

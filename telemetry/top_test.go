@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -35,9 +36,7 @@ func TestTopIsExactForFewKeys(t *testing.T) {
 	for _, row := range tel.Top("r", 3) {
 		got = append(got, fmt.Sprintf("%s %d %d", row.Key, row.Count, row.Over))
 	}
-	if want := []string{"user:d 40 0", "user:b 30 0", "user:a 20 0"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Elements(t, got, []string{"user:d 40 0", "user:b 30 0", "user:a 20 0"}, "got")
 	if tel.Top("r", 0) != nil || tel.Top("none", 3) != nil || len(tel.Top("r", 100)) != 4 {
 		t.Error("n is not heeded")
 	}
@@ -150,9 +149,7 @@ func TestTopHas500KeysOfARuleByDefault(t *testing.T) {
 	for i := range 1000 {
 		deny(tel, "r", fmt.Sprint("user:", i))
 	}
-	if n := len(tel.Top("r", 1000)); n != 500 {
-		t.Errorf("%d of 1,000 keys are remembered, want 500", n)
-	}
+	expect.Equal(t, len(tel.Top("r", 1000)), 500, "of 1,000 keys are remembered")
 }
 
 func TestLongKeysAreCut(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -49,9 +50,7 @@ func TestOnce(t *testing.T) {
 			for _, router := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
 				// A slow machine may admit one more request, because time passes.
 				row := regexp.MustCompile(`(?m)^` + router + ` +[2-9]\d* +429 Too Many Requests +` + tt.numbers + ` +1 +200 OK$`)
-				if n := len(row.FindAllString(stdout, -1)); n != 1 {
-					t.Errorf("%s: %d rows match %s", router, n, row)
-				}
+				expect.Equal(t, len(row.FindAllString(stdout, -1)), 1, "%s: rows match %s", router, row)
 				if !regexp.MustCompile(`curl -i ` + regexp.QuoteMeta(tt.curl) + `http://127\.0\.0\.1:\d+/` + router + `/hello\n`).MatchString(stdout) {
 					t.Errorf("no curl line for %s with %q", router, tt.curl)
 				}
@@ -103,9 +102,7 @@ func TestKeys(t *testing.T) {
 func TestGreetings(t *testing.T) {
 	p := must.Get(options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan())(t)
 	h := must.Get(newApp(p))(t)
-	if gin.Mode() != gin.ReleaseMode {
-		t.Errorf("gin is in %s mode, in which it prints its routes", gin.Mode())
-	}
+	expect.Equal(t, gin.Mode(), gin.ReleaseMode, "gin is in mode, in which it prints its routes")
 	for path, want := range map[string]string{
 		"/stdlib/hello": "hello from net/http, 1 of 2 left\n",
 		"/chi/hello":    "hello from chi, 1 of 2 left\n",
@@ -152,9 +149,7 @@ func TestShutdownWaits(t *testing.T) {
 		close(entered)
 		<-release
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answered := make(chan error, 1)
 	go func() {
 		client := http.Client{Timeout: testTimeout}
@@ -172,9 +167,7 @@ func TestShutdownWaits(t *testing.T) {
 		}
 	}
 	close(release)
-	if err := <-answered; err != nil {
-		t.Errorf("a request in flight was cut off: %v", err)
-	}
+	expect.NoError(t, <-answered, "a request in flight was cut off")
 	<-closed
 }
 
@@ -187,9 +180,7 @@ func TestReachable(t *testing.T) {
 		":8080":            "127.0.0.1:8080",
 	} {
 		tcp := must.Get(net.ResolveTCPAddr("tcp", addr))(t)
-		if got := reachable(tcp); got != want {
-			t.Errorf("reachable(%s) = %s, want %s", addr, got, want)
-		}
+		expect.Equal(t, reachable(tcp), want, "reachable(%s)", addr)
 	}
 }
 

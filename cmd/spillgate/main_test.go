@@ -18,6 +18,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -191,13 +192,9 @@ func TestServesUntilInterrupted(t *testing.T) {
 		base := p.base(t)
 		p.await(t, "Serving until interrupted")
 		resp := get(t, base+"/gin/hello")
-		if resp.Header.Get("X-RateLimit-Limit") != "2" {
-			t.Errorf("headers of a request by hand: %v", resp.Header)
-		}
+		expect.Equal(t, resp.Header.Get("X-RateLimit-Limit"), "2", "headers of a request by hand: %v", resp.Header)
 		must.Do(t, p.Process.Signal(sig))
-		if err := p.Wait(); err != nil {
-			t.Errorf("after %v: %v, want exit code 0", sig, err)
-		}
+		expect.NoError(t, p.Wait(), "after %v", sig)
 	}
 }
 
@@ -323,9 +320,7 @@ func TestServesWithoutRedis(t *testing.T) {
 	p.await(t, "Serving until interrupted")
 	server.Close()
 	resp := get(t, base+"/chi/hello") // from a client other than the demo's own, which stays denied
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("GET /chi/hello: %s, want it admitted from memory", resp.Status)
-	}
+	expect.Equal(t, resp.StatusCode, http.StatusOK, "GET /chi/hello: %s (it admitted from memory)", resp.Status)
 	must.Do(t, p.Process.Signal(os.Interrupt))
 	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
 		t.Errorf("%v, stderr %q", err, stderr.b.String())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -76,9 +77,7 @@ echo     1          -                       2       1           1772366405 (in 5
 echov5   0          no reply                -       -           -                    -             -
 
 `
-	if "\n"+b.String() != want {
-		t.Errorf("table:\n%s\nwant:%s", b.String(), want)
-	}
+	expect.Equal(t, "\n"+b.String(), want, "table:\n%s", b.String())
 }
 
 // The counts show which clients are served and which are denied.
@@ -117,9 +116,7 @@ func TestTraffic(t *testing.T) {
 	}
 	if got := httptest.NewRecorder(); true {
 		h.ServeHTTP(got, httptest.NewRequest("GET", "http://localhost/", nil))
-		if !strings.Contains(got.Body.String(), "<title>Rate limits") {
-			t.Errorf("the page is not at /: %d", got.Code)
-		}
+		expect.Contains(t, got.Body.String(), "<title>Rate limits", "the page is not at /: %d", got.Code)
 	}
 }
 
@@ -320,9 +317,7 @@ func TestReplayMistakes(t *testing.T) {
 }
 
 func TestBars(t *testing.T) {
-	if got := bars([]int{0, 1, 4, 8, 0, 0}, 2); got != "▁█   up to 12" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, bars([]int{0, 1, 4, 8, 0, 0}, 2), "▁█   up to 12", "bars([]int{0, 1, 4, 8, 0, 0}, 2)")
 	line := replay.Timeline{Width: time.Second, Asked: make([]int, 120), Denied: make([]int, 120)}
 	if got := timelineText(line); !strings.Contains(got, "a bar is 2s") || strings.Count(got, " ") < 120 {
 		t.Errorf("got %q", got)
@@ -331,17 +326,13 @@ func TestBars(t *testing.T) {
 
 func TestGrouped(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: got %q, want %q", n, got, want)
-		}
+		expect.Equal(t, grouped(n), want, "%d", n)
 	}
 	for _, tt := range []struct {
 		n, all int
 		want   string
 	}{{0, 0, "-"}, {0, 5, "0.0%"}, {1, 2, "50.0%"}, {1, 100_000, "<0.1%"}} {
-		if got := percent(tt.n, tt.all); got != tt.want {
-			t.Errorf("%d of %d: got %q, want %q", tt.n, tt.all, got, tt.want)
-		}
+		expect.Equal(t, percent(tt.n, tt.all), tt.want, "%d of %d", tt.n, tt.all)
 	}
 }
 

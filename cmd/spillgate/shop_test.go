@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -63,9 +64,7 @@ func startDemo(t *testing.T, args ...string) (base string) {
 	}()
 	t.Cleanup(func() {
 		stop()
-		if code := <-ended; code != 0 {
-			t.Errorf("the demo ends with %d", code)
-		}
+		expect.Equal(t, <-ended, 0, "the demo ends with")
 	})
 	lines := bufio.NewScanner(stdout)
 	lines.Scan()

@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -67,9 +68,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		ctx := context.Background()
 		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}
 		results, take := s.Take(ctx, claims, make([]core.Result, 2))
-		if len(results) != 2 {
-			t.Errorf("%s: %d results, want those given", want, len(results))
-		}
+		expect.Equal(t, len(results), 2, "%s: results (those given)", want)
 		_, inNew := core.New([]core.Rule{core.PerMinute(1).By(nil)}, core.WithStore(s))
 		for name, err := range map[string]error{
 			"Validate": s.Validate(), "Take": take, "Settle": s.Settle(ctx, nil), "Reset": s.Reset(ctx, nil), "core.New": inNew,
@@ -78,9 +77,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 				t.Errorf("%s: error %q, want %q", name, err, want)
 			}
 		}
-		if s.Repaired() != 0 {
-			t.Errorf("%s: repaired %d", want, s.Repaired())
-		}
+		expect.Equal(t, s.Repaired(), 0, "%s: repaired", want)
 	}
 }
 

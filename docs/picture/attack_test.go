@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -146,9 +147,7 @@ func TestPicture(t *testing.T) {
 	for name, colors := range themes {
 		file, picture := "../attack-"+name+".svg", draw(counts, colors)
 		if *update {
-			if err := os.WriteFile(file, []byte(picture), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(picture), 0o644))
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != picture {
 			t.Errorf("%s does not show this run, %v; run go test ./docs/picture -update", file, err)

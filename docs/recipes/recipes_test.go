@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -50,9 +51,7 @@ func login(h http.Handler, ip, name, password string) int {
 
 func want(t *testing.T, what string, got, want int) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %d, want %d", what, got, want)
-	}
+	expect.Equal(t, got, want, "%s", what)
 }
 
 func TestOnlyWrongPasswordsUseUpTheLimit(t *testing.T) {
@@ -115,9 +114,7 @@ func TestSignInCountsFailuresOfAName(t *testing.T) {
 		}
 		denied := try(true)
 		want(t, "after 20 wrong ones", denied.Code, 429)
-		if got := denied.Header().Get("Retry-After"); got != "180" {
-			t.Errorf("Retry-After %q, want 180", got)
-		}
+		expect.Equal(t, denied.Header().Get("Retry-After"), "180", "Retry-After")
 	})
 }
 
@@ -158,9 +155,7 @@ func TestTwoUploadsAtOnce(t *testing.T) {
 		synctest.Wait()
 		denied := post(h, "203.0.113.9", "/uploads", "")
 		want(t, "the third", denied.Code, 429)
-		if got := denied.Header().Get("Retry-After"); got != "1" {
-			t.Errorf("Retry-After %q, want 1", got)
-		}
+		expect.Equal(t, denied.Header().Get("Retry-After"), "1", "Retry-After")
 		close(release)
 		synctest.Wait()
 		want(t, "after the two", post(h, "203.0.113.9", "/uploads", "").Code, 200)
@@ -233,8 +228,6 @@ func TestPublicPagesHaveNoHeadersForACacheToStore(t *testing.T) {
 	h := public(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	got := post(h, "203.0.113.9", "/", "")
 	want(t, "a page", got.Code, 200)
-	if len(got.Header()) != 0 {
-		t.Errorf("the page has the headers %v", got.Header())
-	}
+	expect.Equal(t, len(got.Header()), 0, "the page has the headers %v", got.Header())
 	want(t, "one too many", post(h, "203.0.113.9", "/", "").Code, 429)
 }

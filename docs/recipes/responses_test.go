@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -59,9 +60,7 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("got %v, %s", err, out.String())
 		}
 		admitted(h, 3000, someone, "/")
-		if n := strings.Count(out.String(), "\n"); n != 1000 {
-			t.Errorf("%d lines in a second, want 1000", n)
-		}
+		expect.Equal(t, strings.Count(out.String(), "\n"), 1000, "lines in a second")
 	})
 }
 
@@ -108,9 +107,7 @@ func TestEventStreams(t *testing.T) {
 
 func TestMessagesOfAWebSocket(t *testing.T) {
 	messages, err := perMessage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	handled := 0
 	next := func() (string, error) { return "hi", nil }
 	err = read(t.Context(), messages, "user:ann", next, func(string) { handled++ })

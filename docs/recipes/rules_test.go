@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -160,9 +161,7 @@ func TestDryRunDeniesNothing(t *testing.T) {
 	defer log.SetOutput(os.Stderr)
 	l := must.Get(measured(core.PerHour(3).By(keyfunc.RemoteIP)))(t)
 	want(t, "admitted", admitted(stdlib.New(l)(ok), 5, someone, "/a"), 5)
-	if got := strings.Count(logged.String(), "rule default would deny /a\n"); got != 2 {
-		t.Errorf("logged %q", logged.String())
-	}
+	expect.Equal(t, strings.Count(logged.String(), "rule default would deny /a\n"), 2, "logged %q", logged.String())
 }
 
 func TestDenialsHaveFieldsAndAText(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -66,12 +67,8 @@ func TestUsageInResponses(t *testing.T) {
 				w.Header().Set("Content-Type", row.kind)
 				_, _ = io.WriteString(w, row.answer)
 			})
-			if got := complete(t, server, row.body); got != row.answer {
-				t.Errorf("got %q, want %q", got, row.answer)
-			}
-			if got := charged(); got != 4200 {
-				t.Errorf("charged %d, want 4200", got)
-			}
+			expect.Equal(t, complete(t, server, row.body), row.answer, "complete(t, server, row.body)")
+			expect.Equal(t, charged(), 4200, "charged")
 		})
 	}
 }
@@ -85,21 +82,15 @@ func TestUsageOfAnInterruptedStream(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	complete(t, server, `{"stream":true}`)
-	if got := charged(); got != estimated+2 {
-		t.Errorf("charged %d, want %d", got, estimated+2)
-	}
+	expect.Equal(t, charged(), estimated+2, "charged")
 }
 
 func TestUsageOfBadRequests(t *testing.T) {
 	server, charged := limitCompletions(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was asked") })
 	for _, body := range []string{"", "null", "[]", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`} {
-		if got := complete(t, server, body); !strings.Contains(got, "want a JSON object") {
-			t.Errorf("%.9q: got %q", body, got)
-		}
+		expect.Contains(t, complete(t, server, body), "want a JSON object", "%.9q", body)
 	}
-	if got := charged(); got != 4*estimated {
-		t.Errorf("charged %d, want the estimates", got)
-	}
+	expect.Equal(t, charged(), 4*estimated, "charged (the estimates)")
 }
 
 // The reader passes on what it reads, wherever a read or the stream ends. It reports the usage as soon as it has the whole
@@ -142,9 +133,7 @@ func TestWebhooksWait(t *testing.T) {
 		begun := time.Now()
 		for i, want := range []time.Duration{9: 0, 10: 100 * time.Millisecond, 11: 200 * time.Millisecond} {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/webhooks", nil))
-			if got := time.Since(begun); got != want {
-				t.Errorf("webhook %d was served after %v, want %v", i, got, want)
-			}
+			expect.Equal(t, time.Since(begun), want, "webhook %d was served after", i)
 		}
 	})
 }
@@ -157,9 +146,7 @@ func TestServerStopsWaitingRequests(t *testing.T) {
 		for _, want := range []int{404, 503} {
 			w := httptest.NewRecorder()
 			server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(server.BaseContext(nil), "GET", "/", nil))
-			if w.Code != want {
-				t.Errorf("got %d, want %d", w.Code, want)
-			}
+			expect.Equal(t, w.Code, want, "w.Code")
 		}
 	})
 }
@@ -206,9 +193,7 @@ func TestFleetPausesTogether(t *testing.T) {
 				t.Errorf("served %v after a denial, want a pause of a second at least", d)
 			}
 		}
-		if sent != 3 {
-			t.Errorf("%d requests were sent, want 3", sent)
-		}
+		expect.Equal(t, sent, 3, "requests sent")
 	})
 }
 
@@ -217,9 +202,7 @@ func TestSellAPlan(t *testing.T) {
 	bought := Plan{PerMonth: 3, BillingDay: 15, Zone: "Europe/Berlin"}
 	served := 0
 	h, limiter, err := sell(customer, func(*http.Request) Plan { return bought }, new(core.MemoryStore), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	call := func(customer, path string, want int) *httptest.ResponseRecorder {
 		t.Helper()
 		r := httptest.NewRequest("GET", path, nil)
@@ -250,7 +233,5 @@ func TestSellAPlan(t *testing.T) {
 		}
 	}
 	call("", "/usage", 401)
-	if served != 14 {
-		t.Errorf("%d requests were served, want 14", served)
-	}
+	expect.Equal(t, served, 14, "requests served")
 }

@@ -118,9 +118,7 @@ func TestBackup(t *testing.T) {
 		one := must.Get(backUp(t.Context(), l, customer, bought))(t)
 		all = append(all, one...)
 	}
-	if len(all) != 4 {
-		t.Fatalf("saved %+v, want two limits of ann and two of bob", all)
-	}
+	must.Equal(t, len(all), 4, "saved %+v (two limits of ann and two of bob)", all)
 	server.Kill()
 	server.Restart(t)
 	l = newPlan(t, server)

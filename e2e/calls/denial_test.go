@@ -26,6 +26,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -38,9 +39,7 @@ func detailsOf(t *testing.T, err error) (all []proto.Message) {
 	if errors.As(err, &c) {
 		for _, d := range c.Details() {
 			m, err := d.Value()
-			if err != nil {
-				t.Errorf("detail %s: %v", d.Type(), err)
-			}
+			expect.NoError(t, err, "detail %s", d.Type())
 			all = append(all, m)
 		}
 		return all
@@ -190,9 +189,7 @@ func TestEncoding(t *testing.T) {
 					s.Details = append(s.Details, packed)
 				}
 				bin := must.Get(proto.MarshalOptions{Deterministic: true}.Marshal(s))(t)
-				if got := w.Header().Get("Grpc-Status-Details-Bin"); got != base64.RawStdEncoding.EncodeToString(bin) {
-					t.Errorf("details %s, want %s", got, base64.RawStdEncoding.EncodeToString(bin))
-				}
+				expect.Equal(t, w.Header().Get("Grpc-Status-Details-Bin"), base64.RawStdEncoding.EncodeToString(bin), "details")
 
 				var failure struct {
 					Details []struct{ Type, Value string }
@@ -208,9 +205,7 @@ func TestEncoding(t *testing.T) {
 						t.Errorf("detail %v, %v, want %v", got, err, details[i])
 					}
 				}
-				if len(failure.Details) != len(details) {
-					t.Errorf("%d details, want %d", len(failure.Details), len(details))
-				}
+				expect.Equal(t, len(failure.Details), len(details), "details")
 			})
 		}
 	}

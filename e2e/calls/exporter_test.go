@@ -18,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
@@ -98,9 +99,7 @@ func TestExporter(t *testing.T) {
 				exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithInsecure(), otlptracegrpc.WithTimeout(wire.Timeout),
 					// Its own backoff is short, so only the RetryInfo can make it wait.
 					otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: time.Millisecond, MaxElapsedTime: wire.Timeout}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				w := &witness{SpanExporter: exporter}
 				provider := trace.NewTracerProvider(trace.WithBatcher(w, trace.WithMaxExportBatchSize(10), trace.WithBatchTimeout(time.Hour)))
 				for i := range 10 * batches {
@@ -120,9 +119,7 @@ func TestExporter(t *testing.T) {
 				t.Errorf("%d spans arrived, %d batches were denied, %v; want 40 spans and at most 3 denials", len(s.spans), denied, err)
 			}
 			for name, n := range s.spans {
-				if n != 1 {
-					t.Errorf("%s arrived %d times", name, n)
-				}
+				expect.Equal(t, n, 1, "how often %s arrived", name)
 			}
 
 			for why, wait := range map[string]time.Duration{"a day": 24 * time.Hour, "never": core.Never} {

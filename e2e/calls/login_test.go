@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -36,9 +37,7 @@ func guess(t *testing.T, l *login, kind string, clients ...client) {
 			t.Errorf("guess %d, by %s: %v, want %v", i+1, c.name, err, want)
 		}
 	}
-	if n := l.ran.Load(); n != 5 {
-		t.Errorf("the handler ran %d times, want 5", n)
-	}
+	expect.Equal(t, l.ran.Load(), 5, "how often the handler ran")
 }
 
 // guessBy guesses passwords of a service by each client, of which successful logins are not counted, and then by all of them

@@ -25,6 +25,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -129,9 +130,7 @@ func TestNativeRetries(t *testing.T) {
 			for round := 0; round < 8 && best > 20*time.Millisecond; round++ { // a busy machine may be late
 				before := denied
 				for range 4 {
-					if err := c.within(t, kind, right); err != nil {
-						t.Errorf("a call that should be retried: %v", err)
-					}
+					expect.NoError(t, c.within(t, kind, right), "a call that should be retried")
 				}
 				if denied-before > 4 {
 					t.Errorf("%d calls were denied, want at most 4: a client that waits is admitted", denied-before)
@@ -229,9 +228,7 @@ func TestFourProcesses(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := admitted.Load(); n != sharedLimit {
-		t.Errorf("%d calls were admitted, want %d", n, sharedLimit)
-	}
+	expect.Equal(t, admitted.Load(), sharedLimit, "calls admitted")
 }
 
 // TestNativeMessages sends messages faster than a limit: all arrive, at the rate of the limit, and the server does not buffer them.
@@ -292,9 +289,7 @@ rules:
     limits: 5/h
     cost_after: failures
 `), rulefile.Funcs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := redistest.Start(t)
 	counts := telemetry.New(telemetry.Options{})
 	limiterOf := func() *core.Limiter {
@@ -316,16 +311,10 @@ rules:
 			r := wire.Send(t, http.DefaultClient, wire.Request(t, http.MethodPost, site+"/login", nil))
 			denied = r.StatusCode == http.StatusTooManyRequests
 		}
-		if denied != (i >= 5) {
-			t.Errorf("guess %d: denied %v", i+1, denied)
-		}
+		expect.Equal(t, denied, i >= 5, "guess %d: denied", i+1)
 	}
-	if err := call.within(t, bidi, right); err != nil {
-		t.Errorf("a method without a rule: %v", err)
-	}
-	if n := l.ran.Load(); n != 6 {
-		t.Errorf("the handlers ran %d times, want 5 and once", n)
-	}
+	expect.NoError(t, call.within(t, bidi, right), "a method without a rule")
+	expect.Equal(t, l.ran.Load(), 6, "how often the handlers ran (5 and once)")
 	for _, r := range counts.Snapshot().Rules {
 		if want := map[string]uint64{"allowed": 5, "denied": 15}[r.Outcome]; r.Rule != "login" || r.Count != want {
 			t.Errorf("telemetry has %+v, want %d", r, want)
@@ -342,9 +331,7 @@ rules:
 // TestLoginRecipe guesses passwords by both protocols.
 func TestLoginRecipe(t *testing.T) {
 	site, calls, err := bothLogins(keyfunc.RemoteIP, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	calls.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: "Login", ServerStreams: true,
 		Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unauthenticated, "no") }}}}, nil)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -360,9 +347,7 @@ func TestLoginRecipe(t *testing.T) {
 		} else {
 			denied = wire.Send(t, http.DefaultClient, wire.Request(t, http.MethodPost, url, nil)).StatusCode == http.StatusTooManyRequests
 		}
-		if denied != (i >= 5) {
-			t.Errorf("guess %d: denied %v", i+1, denied)
-		}
+		expect.Equal(t, denied, i >= 5, "guess %d: denied", i+1)
 	}
 }
 

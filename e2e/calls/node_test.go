@@ -24,6 +24,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -58,9 +59,7 @@ func testNice(t *testing.T, dir string) {
 		}) {
 			retries, errs = append(retries, line.Retries), append(errs, errorOf(t, line.Status))
 		})
-		if len(errs) != calls {
-			t.Fatalf("%d calls, want %d: %s", len(errs), calls, out)
-		}
+		must.Equal(t, len(errs), calls, "calls (%s)", out)
 		return retries, errs
 	}
 	for why, serve := range bothServers {
@@ -69,9 +68,7 @@ func testNice(t *testing.T, dir string) {
 			denied := serve(t, limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login"))
 			retries, errs := call(t, denied, 1, `{"retry": true, "retryBaseDelayMs": 1}`)
 			want(t, errs[0], codes.ResourceExhausted, retryIn(90001*time.Millisecond), quota("login"))
-			if retries[0] != 0 {
-				t.Errorf("a denied call was retried %d times", retries[0])
-			}
+			expect.Equal(t, retries[0], 0, "how often a denied call was retried")
 
 			limited := serve(t, core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)})))
 			retries, errs = call(t, limited, 3, `{"retry": true, "retryBaseDelayMs": 400, "retryMaxAttempts": 5, "retryableStatuses": [8]}`)
@@ -121,9 +118,7 @@ func testConnect(t *testing.T, dir string) {
 			want(t, errorOf(t, line.Status), s.code, s.details...)
 		})
 	})
-	if calls != 0 {
-		t.Errorf("%d calls are missing in the output\n%s", calls, out)
-	}
+	expect.Equal(t, calls, 0, "calls missing in the output\n%s", out)
 	if l.ran.Load() > 0 {
 		t.Error("the handler ran")
 	}
@@ -171,8 +166,6 @@ func descriptors(t *testing.T) string {
 	if err == nil {
 		err = os.WriteFile(name, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return name
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -74,9 +75,7 @@ func testProgram(t *testing.T, dir string, program ...string) {
 
 			limiter := core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)}))
 			for i, got := range call(t, serve(t, limiter), 4, "RETRY=1") {
-				if got.Code != codes.OK {
-					t.Errorf("call %d, which should be retried: %+v", i+1, got)
-				}
+				expect.Equal(t, got.Code, codes.OK, "call %d, which should be retried: %+v", i+1, got)
 			}
 			daily := core.Must(core.New([]core.Rule{core.PerDay(1).By(keyfunc.RemoteIP)}))
 			begun := time.Now()
@@ -121,9 +120,7 @@ func wantDetails(t *testing.T, got seen, details ...proto.Message) {
 	if err == nil {
 		err = proto.Unmarshal(bin, s)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want(t, status.ErrorProto(s), codes.ResourceExhausted, details...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -99,9 +100,7 @@ func TestBehindProxies(t *testing.T) {
 							if !c.can(kind) {
 								continue
 							}
-							if err := c.within(t, kind, right); err != nil {
-								t.Errorf("%s, %s, %q: %v", c.name, kind, fields, err)
-							}
+							expect.NoError(t, c.within(t, kind, right), "%s, %s, %q", c.name, kind, fields)
 							n++
 						}
 					}
@@ -126,9 +125,7 @@ func TestBehindProxies(t *testing.T) {
 				}
 				c := through(core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(ip)})))[0]
 				for _, kind := range kinds {
-					if err := c.within(t, kind, right); err != nil {
-						t.Errorf("%s, which should be retried: %v", kind, err)
-					}
+					expect.NoError(t, c.within(t, kind, right), "%s, which should be retried", kind)
 				}
 			})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -37,9 +38,7 @@ func TestRetries(t *testing.T) {
 
 				c, denied := serving(core.PerSecond(5).WithBurst(1))
 				for range 4 {
-					if err := c.within(t, kind, right); err != nil {
-						t.Errorf("a call that should be retried: %v", err)
-					}
+					expect.NoError(t, c.within(t, kind, right), "a call that should be retried")
 				}
 				if n := denied.Load(); n > 3 {
 					t.Errorf("%d calls were denied, want at most 3: a client that waits is admitted", n)
@@ -50,9 +49,7 @@ func TestRetries(t *testing.T) {
 				if err := c.within(t, kind, right); codeOf(err) != codes.ResourceExhausted {
 					t.Errorf("a call above the quota: %v", err)
 				}
-				if n := denied.Load(); n != 1 {
-					t.Errorf("%d calls were denied, want 1: a retry is useless", n)
-				}
+				expect.Equal(t, denied.Load(), 1, "calls denied (a retry is useless)")
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -50,15 +51,11 @@ func TestGitHub(t *testing.T) {
 		}
 		local := rateLimitError(t, careful)
 		denied := rateLimitError(t, other)
-		if len(served) != 2 {
-			t.Errorf("the handler ran %d times, want 2", len(served))
-		}
+		expect.Equal(t, len(served), 2, "how often the handler ran")
 		if got := denied.Response; got.StatusCode != 429 || got.ProtoMajor != 1 || denied.Message != "API rate limit exceeded" {
 			t.Errorf("the denial is %d %q, want a 429 from the server with a readable message", got.StatusCode, denied.Message)
 		}
-		if local.Response.ProtoMajor != 0 {
-			t.Error("the careful client sent a request although it knew that nothing remained")
-		}
+		expect.Equal(t, local.Response.ProtoMajor, 0, "the careful client sent a request although it knew that nothing remained")
 		want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
 		if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
 			t.Errorf("denied with %+v, denied locally with %+v, want %+v", denied.Rate, local.Rate, want)

@@ -13,6 +13,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestRetryable checks that go-retryablehttp, with its default options, waits for Retry-After and succeeds at its first
@@ -28,9 +30,7 @@ func TestRetryable(t *testing.T) {
 			start := time.Now()
 			sent.Store(0)
 			resp, err := c.Get(s.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || sent.Load() != want {
 				t.Errorf("call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
@@ -39,9 +39,7 @@ func TestRetryable(t *testing.T) {
 				t.Errorf("call %d: retried after %v, which is sooner than Retry-After can say", i+1, took)
 			}
 		}
-		if len(served) != 3 {
-			t.Errorf("the handler ran %d times, want 3", len(served))
-		}
+		expect.Equal(t, len(served), 3, "how often the handler ran")
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A policy is a member of either field: its name and its parameters, which are Integers.
@@ -62,9 +63,7 @@ func TestStructuredFields(t *testing.T) {
 			s := wire.Serve(t, f.Build(apps.One(guard, wire.OK)), true)
 			for i := range 5 {
 				got := s.Get("/")
-				if want := map[bool]int{true: 200, false: 429}[i < 3]; got.StatusCode != want {
-					t.Fatalf("request %d: status %d, want %d", i+1, got.StatusCode, want)
-				}
+				must.Equal(t, got.StatusCode, map[bool]int{true: 200, false: 429}[i < 3], "request %d: status", i+1)
 				checkPolicy(t, policies(t, got.Header, "RateLimit-Policy"))
 				checkState(t, policies(t, got.Header, "RateLimit"), int64(max(2-i, 0)), got.Header.Get("Retry-After"))
 			}

@@ -56,9 +56,7 @@ func oneRequest(t *testing.T, reset time.Time) (*wire.Server, *atomic.Int32) {
 
 func visit(t *testing.T, c *github.Client, url string) error {
 	r, err := c.NewRequest(t.Context(), "GET", url+"/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = c.Do(r, nil)
 	return err
 }

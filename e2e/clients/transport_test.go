@@ -14,6 +14,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const (
@@ -75,9 +77,7 @@ var clients = []struct {
 			github.WithDisableRateLimitCheck(),
 			github.WithURLs(&base, &base),
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return func() error {
 			r, err := c.NewRequest(t.Context(), "GET", "/", nil)
 			if err != nil {
@@ -119,9 +119,7 @@ func sendAll(t *testing.T, send func() error) {
 	for range goroutines {
 		all.Go(func() {
 			for range requests / goroutines {
-				if err := send(); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, send(), "send")
 			}
 		})
 	}

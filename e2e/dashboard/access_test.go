@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -132,9 +133,7 @@ func TestColourSchemes(t *testing.T) {
 	for _, v := range views {
 		colours[eval[string](v.show(t), "getComputedStyle(document.body).backgroundColor")] = true
 	}
-	if len(colours) != 2 {
-		t.Errorf("got %v for light and dark", colours)
-	}
+	expect.Equal(t, len(colours), 2, "%v for light and dark", colours)
 }
 
 // Everything can be reached and used with the keyboard, in the order of the page.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -148,9 +149,7 @@ func newScene(t *testing.T, o telemetry.Options, opts ...core.Option) *scene {
 		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerDay(3)}},
 		{Name: "trial", Key: byUser, Limits: []core.Limit{core.PerDay(1)}, DryRun: true, Routes: []string{"GET /trial/{id}"}},
 	}, append(opts, core.WithObserver(s.telemetry.Observe))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.limiter = l
 	s.telemetry.Attach(l)
 	return s

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -33,9 +34,7 @@ func TestStoreIsKilledAndBack(t *testing.T) {
 	redis.Kill()
 	p.wait(`document.getElementById("health").textContent === "store: unavailable"`)
 	p.wait(`document.getElementById("undecided-why").textContent.includes("decided without the store")`)
-	if got := p.text("alert"); !strings.Contains(got, "unavailable since") {
-		t.Errorf("got the alert %q", got)
-	}
+	expect.Contains(t, p.text("alert"), "unavailable since", "the alert")
 	if title := eval[string](p, "document.title"); !strings.HasPrefix(title, "(!)") {
 		t.Errorf("got the title %q", title)
 	}

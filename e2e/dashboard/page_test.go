@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -41,9 +42,7 @@ func TestPageShowsTheCounts(t *testing.T) {
 	p.wait(`events.some((e, i) => i > 0 && e.now - events[i-1].now < 1500)`) // a busy machine sends some of them late
 	for id, wants := range pageShowsWhatIsDrivenCases {
 		for _, want := range wants {
-			if got := p.text(id); !strings.Contains(got, want) {
-				t.Errorf("%s: got %q, want %q in it", id, got, want)
-			}
+			expect.Contains(t, p.text(id), want, "%s", id)
 		}
 	}
 	if got := p.text("top"); strings.Contains(got, "ann") {

@@ -14,6 +14,8 @@ import (
 	echov5 "github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -69,13 +71,9 @@ func TestRouters(t *testing.T) {
 			server := httptest.NewServer(mount(dashboard.New(s.telemetry, dashboard.WithReset(anybody))))
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 			p := open(t, server.URL+prefix)
-			if got := eval[string](p, "location.pathname"); got != prefix+"/" {
-				t.Errorf("the page is at %s", got)
-			}
+			expect.Equal(t, eval[string](p, "location.pathname"), prefix+"/", "the page is at")
 			resp, err := http.Get(server.URL + prefix + "/none")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
 				t.Errorf("an unknown path: got %d, want 404", resp.StatusCode)
 			}
@@ -103,9 +101,7 @@ func TestStreamEndsWithThePage(t *testing.T) {
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	p := open(t, server.URL+"/")
-	if n := streams.Load(); n != 1 {
-		t.Errorf("%d streams are open, want 1", n)
-	}
+	expect.Equal(t, streams.Load(), 1, "streams open")
 	eval[bool](p, `(Object.defineProperty(document, "hidden", {value: true}), document.dispatchEvent(new Event("visibilitychange")))`)
 	for begun := time.Now(); streams.Load() != 0; time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > limit {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -107,9 +108,7 @@ func TestTabInTheBackground(t *testing.T) {
 	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `Object.defineProperty(document, "hidden", {value: true, configurable: true})`,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.do(chromedp.Navigate(url))
 	if got := p.text("connection"); got != "connecting" || eval[bool](p, `source !== undefined`) {
 		t.Errorf("the tab is %q, and it has a connection", got)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // streams is how many requests one connection sends. If a client resets many more, the server treats it as an attacker.
@@ -34,9 +35,7 @@ func resetStreams(t *testing.T, s *wire.Server) {
 		}
 		var out bytes.Buffer
 		out.WriteString(http2.ClientPreface)
-		if err := writeFrames(http2.NewFramer(&out, nil)); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, writeFrames(http2.NewFramer(&out, nil)), "writeFrames")
 		if _, err := conn.Write(out.Bytes()); err != nil {
 			t.Error(err)
 		}

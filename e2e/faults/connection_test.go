@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -30,9 +31,7 @@ func through(name string, f redistest.Fault, says string, late bool) fault {
 }
 
 func signal(s *scene, sig syscall.Signal) {
-	if err := syscall.Kill(s.server.PID(), sig); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, syscall.Kill(s.server.PID(), sig))
 }
 
 func TestConnectionFaults(t *testing.T) {

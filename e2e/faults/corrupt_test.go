@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -55,9 +56,7 @@ func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()
 	if d.Degraded != nil || d.Allowed && time.Since(begun) < limit.Period/10 { // later some may be admitted again
 		t.Errorf("got %v from a state that makes no sense, want a denial by Redis", d)
 	}
-	if n := store.Repaired(); n != 1 {
-		t.Errorf("%d states were repaired, want 1", n)
-	}
+	expect.Equal(t, store.Repaired(), 1, "states repaired")
 	charged := time.Now()
 	var denied time.Duration // after which the last peek began that was denied
 	redistest.Wait(t, "the key to be as good as new", func() bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -137,9 +138,7 @@ func TestLoginsAreSettledDuringAFlood(t *testing.T) {
 			if late.Load() > 1 {
 				t.Errorf("%d of %d settlements failed", late.Load(), logins)
 			}
-			if n := used(t, s.direct, "login", "k", slowly(1000)); n != logins {
-				t.Errorf("%d logins count, want %d", n, logins)
-			}
+			expect.Equal(t, used(t, s.direct, "login", "k", slowly(1000)), logins, "logins count")
 		})
 	}
 }

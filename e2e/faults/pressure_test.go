@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -87,9 +88,7 @@ func TestPoolThatIsExhausted(t *testing.T) {
 			}
 			s.proxy.Fault.Store(redistest.NoFault)
 			g.comesBack("k")
-			if n := s.proxy.Conns(); n != 1 {
-				t.Errorf("%d connections are open, want 1", n)
-			}
+			expect.Equal(t, s.proxy.Conns(), 1, "connections open")
 			g.wantBounded()
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -70,12 +71,8 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 				want = 2 * rounds
 			}
 			redistest.Wait(t, "what is late to arrive", func() bool { return executions(t, s.admin)-executed >= want })
-			if got := executions(t, s.admin) - executed; got != want {
-				t.Errorf("the server executed %d, want %d", got, want)
-			}
-			if got := used(t, s.direct, "local", "k", limit) - held; got != want {
-				t.Errorf("Redis holds %d requests against the key, want %d", got, want)
-			}
+			expect.Equal(t, executions(t, s.admin)-executed, want, "the server executed")
+			expect.Equal(t, used(t, s.direct, "local", "k", limit)-held, want, "Redis holds requests against the key")
 		})
 	}
 }
@@ -103,8 +100,6 @@ func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	if got, want := executions(t, s.admin), s.proxy.Runs(); got != want {
 		t.Errorf("the server has executed %d runs, the store has sent %d", got, want)
 	}
-	if got := used(t, s.direct, "closed", "k", limit); got != n {
-		t.Errorf("Redis holds %d requests against the key, want %d", got, n)
-	}
+	expect.Equal(t, used(t, s.direct, "closed", "k", limit), n, "Redis holds requests against the key")
 	s.log.wantTransitions(t, 0)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -60,9 +61,7 @@ func TestErrorReplies(t *testing.T) {
 func failToSave(s *scene) {
 	ctx := context.Background()
 	dir := s.admin.ConfigGet(ctx, "dir").Val()["dir"]
-	if err := os.MkdirAll(filepath.Join(dir, "taken.rdb", "full"), 0o700); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, os.MkdirAll(filepath.Join(dir, "taken.rdb", "full"), 0o700))
 	s.do("config", "set", "dbfilename", "taken.rdb")
 	s.do("config", "set", "save", "3600 1")
 	s.do("bgsave")

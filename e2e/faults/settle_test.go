@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // If Redis is cut off while a request runs, its hold cannot be released. The final cost is charged to the fallback, which makes
@@ -38,9 +39,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	if d, err := l.Take(ctx, claim); err != nil || d.Allowed {
 		t.Errorf("got %v and the error %v for a cost of 4, want a denial", d, err)
 	}
-	if n := used(t, s.direct, "local", "k", slowly(10)); n != 2 {
-		t.Errorf("%d of 10 count in Redis, want the 2 that are held until they expire", n)
-	}
+	expect.Equal(t, used(t, s.direct, "local", "k", slowly(10)), 2, "of 10 count in Redis (the 2 that are held until they expire)")
 }
 
 // If Redis is cut off while a request runs, its client notices nothing. The final cost that the handler sets is charged to the
@@ -76,9 +75,7 @@ func TestCutDuringRequest(t *testing.T) {
 			if err != nil || d.Degraded == nil || d.Results[0].Remaining != 3 {
 				t.Errorf("got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
 			}
-			if n := used(t, s.direct, "local", "const:all", slowly(10)); n != 2 {
-				t.Errorf("%d of 10 count in Redis, want the 2 that are held until they expire", n)
-			}
+			expect.Equal(t, used(t, s.direct, "local", "const:all", slowly(10)), 2, "of 10 count in Redis (the 2 that are held until they expire)")
 			s.proxy.Accept(s)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
@@ -87,9 +88,7 @@ func connect(t *testing.T, url, user string) *mcp.ClientSession {
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: &http.Client{Transport: bearer(user)}, DisableStandaloneSSE: true, MaxRetries: -1,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 

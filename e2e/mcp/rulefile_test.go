@@ -2,12 +2,13 @@ package mcp
 
 import (
 	"net/http"
-	"slices"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 	"github.com/spillgate/spillgate/rulefile"
 	"github.com/spillgate/spillgate/telemetry"
@@ -43,9 +44,7 @@ func TestRuleFile(t *testing.T) {
 			return len(req.GetParams().(*mcp.CallToolParamsRaw).Arguments)
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	counted := telemetry.New(telemetry.Options{})
 	s := connect(t, serve(t, newServer(core.Must(core.New(file.Rules, core.WithObserver(counted.Observe)))), true).URL, "ann")
 	defer s.Close()
@@ -54,9 +53,7 @@ func TestRuleFile(t *testing.T) {
 		code, _ := call(t, s, tool)
 		codes = append(codes, code)
 	}
-	if want := []int64{0, 0, -32029, 0}; !slices.Equal(codes, want) {
-		t.Errorf("got the codes %v, want %v", codes, want)
-	}
+	expect.Elements(t, codes, []int64{0, 0, -32029, 0}, "the codes")
 	for _, rule := range counted.Snapshot().Rules {
 		if want := map[string]uint64{"allowed": 2, "denied": 1}[rule.Outcome]; rule.Rule == "search" && rule.Count != want {
 			t.Errorf("telemetry has %+v, want %d", rule, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
@@ -93,9 +94,7 @@ func TestAgents(t *testing.T) {
 			}
 		}
 	}
-	if total != perServer {
-		t.Errorf("%d calls were admitted, want %d", total, perServer)
-	}
+	expect.Equal(t, total, perServer, "calls admitted")
 }
 
 // run calls each tool so often, at all servers at the same time.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
@@ -305,9 +306,7 @@ func TestChiDownloadsLittle(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	if want := []string{"github.com/go-chi/chi/v5", own}; !slices.Equal(got, want) {
-		t.Errorf("downloaded %v, want %v", got, want)
-	}
+	expect.Elements(t, got, []string{"github.com/go-chi/chi/v5", own}, "downloaded")
 }
 
 // TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. The difference is the
@@ -346,7 +345,5 @@ func TestCommandInstalls(t *testing.T) {
 	p := newProgram(t)
 	p.env = append(p.env, "GOBIN="+p.dir)
 	p.run("go", "install", "-trimpath", own+"/cmd/spillgate@"+version)
-	if help := p.run(filepath.Join(p.dir, "spillgate"), "--help"); !strings.Contains(help, "demo") {
-		t.Errorf("got help %s", help)
-	}
+	expect.Contains(t, p.run(filepath.Join(p.dir, "spillgate"), "--help"), "demo", "help")
 }

@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -48,23 +48,17 @@ func TestGrantWithoutRedis(t *testing.T) {
 	}
 	must.Do(t, l.Grant(t.Context(), "plan", "user:ann", 50))
 	server.Kill()
-	if err := l.Grant(t.Context(), "plan", "user:ann", 30); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("a grant without Redis: %v, want ErrUnavailable", err)
-	}
+	expect.ErrorIs(t, l.Grant(t.Context(), "plan", "user:ann", 30), core.ErrUnavailable, "a grant without Redis (ErrUnavailable)")
 	if d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"}); err != nil || d.Degraded == nil || d.Results[0].Remaining != 99 {
 		t.Errorf("without Redis: %+v, %v; want 99 of this process's own 100 left, without any grant", d, err)
 	}
 	server.Restart(t)
 	want := [3]int{10, 10, 10}
 	for _, one := range []*core.Limiter{l, process()} {
-		if got := used(one); got != want {
-			t.Errorf("%v count as used once Redis is back, want %v", got, want)
-		}
+		expect.Equal(t, used(one), want, "count as used once Redis is back")
 	}
 	pause(t, server)
-	if err := l.Grant(t.Context(), "plan", "user:ann", 5); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("a grant while Redis is stopped: %v, want ErrUnavailable", err)
-	}
+	expect.ErrorIs(t, l.Grant(t.Context(), "plan", "user:ann", 5), core.ErrUnavailable, "a grant while Redis is stopped (ErrUnavailable)")
 	resume(t, server)
 	if got := used(process()); got != want && got != [3]int{5, 5, 5} { // Redis may have read the call
 		t.Errorf("%v count as used after a grant that Redis may have made, want all alike", got)
@@ -84,9 +78,7 @@ func TestGrantsUnderLoad(t *testing.T) {
 	var admitted atomic.Int64
 	take := func(l *core.Limiter) bool {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"})
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err, "unexpected error")
 		if d.Allowed {
 			admitted.Add(1)
 		}
@@ -99,9 +91,7 @@ func TestGrantsUnderLoad(t *testing.T) {
 			for n := range 60 {
 				take(l)
 				if n%6 == i%6 {
-					if err := l.Grant(t.Context(), "plan", "user:ann", 3); err != nil {
-						t.Error(err)
-					}
+					expect.NoError(t, l.Grant(t.Context(), "plan", "user:ann", 3), "Grant")
 				}
 			}
 		})
@@ -109,7 +99,5 @@ func TestGrantsUnderLoad(t *testing.T) {
 	all.Wait()
 	for take(limiters[0]) {
 	}
-	if want := int64(100 + 8*10*3); admitted.Load() != want {
-		t.Errorf("%d were admitted, want %d", admitted.Load(), want)
-	}
+	expect.Equal(t, admitted.Load(), int64(100+8*10*3), "were admitted")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -80,9 +81,7 @@ func (v *visitor) ask(addr, path string) *http.Response {
 	}
 	v.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode == http.StatusTooManyRequests {
-		if after := resp.Header.Get("Retry-After"); after != "1" {
-			v.Errorf("Retry-After is %q while others run, want 1", after)
-		}
+		expect.Equal(v, resp.Header.Get("Retry-After"), "1", "Retry-After is while others run")
 		resp.Body.Close()
 	}
 	return resp
@@ -111,9 +110,7 @@ func TestInFlightOfThreeProcesses(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most != 20 {
-		t.Errorf("up to %d requests ran at once, want 20", most)
-	}
+	expect.Equal(t, most, 20, "up to requests ran at once")
 	if statuses[http.StatusOK] < 20 || statuses[http.StatusOK]+statuses[http.StatusTooManyRequests] != 1000 {
 		t.Errorf("responses by status: %v", statuses)
 	}
@@ -128,9 +125,7 @@ func TestPlacesOfKilledProcess(t *testing.T) {
 	v := newVisitor(t, "killed-twenty")
 	begun := time.Now()
 	for range 20 {
-		if resp := v.ask(doomed, "/stay"); resp.StatusCode != http.StatusOK {
-			t.Fatalf("status %d", resp.StatusCode)
-		}
+		must.Equal(t, v.ask(doomed, "/stay").StatusCode, http.StatusOK, "status")
 	}
 	must.Do(t, process.Kill())
 	if resp := v.ask(addr, "/stay"); resp.StatusCode != http.StatusTooManyRequests && time.Since(begun) < holdAtLeast {
@@ -145,12 +140,8 @@ func TestStreamReleasesItsPlace(t *testing.T) {
 	addrs := [2]string{startChild(t, server.Addr), startChild(t, server.Addr)}
 	v := newVisitor(t, "stream-one")
 	stream := v.ask(addrs[0], "/stay")
-	if stream.StatusCode != http.StatusOK {
-		t.Fatalf("status %d", stream.StatusCode)
-	}
-	if resp := v.ask(addrs[1], "/stay"); resp.StatusCode != http.StatusTooManyRequests {
-		t.Fatalf("status %d for a second stream", resp.StatusCode)
-	}
+	must.Equal(t, stream.StatusCode, http.StatusOK, "status")
+	must.Equal(t, v.ask(addrs[1], "/stay").StatusCode, http.StatusTooManyRequests, "status for a second stream")
 	stream.Body.Close()
 	redistest.Wait(t, "the place of the stream", func() bool { return v.ask(addrs[1], "/stay").StatusCode == http.StatusOK })
 }

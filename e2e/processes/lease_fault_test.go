@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -82,9 +83,7 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 		t.Errorf("the whole capacity is available after %v, want 2s at most", left.ResetAfter)
 	}
 	time.Sleep(left.ResetAfter)
-	if r := remaining(t, l); r.Remaining != 600 {
-		t.Errorf("%d remain after %v, want 600", r.Remaining, left.ResetAfter)
-	}
+	expect.Equal(t, remaining(t, l).Remaining, 600, "remaining after %v", left.ResetAfter)
 }
 
 // TestResetReachesLeases resets a key that another process leases. One lease later, none of the leased requests count,
@@ -101,10 +100,6 @@ func TestResetReachesLeases(t *testing.T) {
 		take(t, b)
 	}
 	time.Sleep(1500 * time.Millisecond) // the lease ends, and its requests are returned another lease later
-	if r := remaining(t, b); r.Remaining != 700 {
-		t.Errorf("%d remain of 1000 after a reset and 300 requests, want 700", r.Remaining)
-	}
-	if d := take(t, a); d.Results[0].Remaining != 699 {
-		t.Errorf("the other process says that %d remain, want 699", d.Results[0].Remaining)
-	}
+	expect.Equal(t, remaining(t, b).Remaining, 700, "remaining of 1000 after a reset and 300 requests")
+	expect.Equal(t, take(t, a).Results[0].Remaining, 699, "the other process says that remaining")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -103,9 +104,7 @@ func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, eac
 		})
 	}
 	for i := range 24 {
-		if err := l.SetRules(rules[i%len(rules)]); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.SetRules(rules[i%len(rules)]), "SetRules")
 		time.Sleep(each)
 	}
 	ended.Store(true)

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -59,9 +60,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 		r.Host = "plan-sold"
 		r.Header.Set("Customer", customer)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
 		return resp
 	}
@@ -75,18 +74,14 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 			}
 			field := func(name string) int {
 				n, err := strconv.Atoi(resp.Header.Get("X-Ratelimit-" + name))
-				if err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, err, "unexpected error")
 				return n
 			}
 			if limit, used, remaining := field("Limit"), field("Used"), field("Remaining"); used < 0 || limit != used+remaining {
 				t.Errorf("headers do not add up: %v", resp.Header)
 			}
 		}
-		if admitted != want {
-			t.Errorf("%d of %d requests of %s were admitted, want %d", admitted, n, customer, want)
-		}
+		expect.Equal(t, admitted, want, "of %d requests of %s were admitted", n, customer)
 	}
 	order(60, "ann", 60)
 	if resp := ask(0, "ann", "/grant"); resp.StatusCode != http.StatusOK {
@@ -141,9 +136,7 @@ func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 	for range 1000 {
 		poll()
 	}
-	if n := calls(t, admin) - before; n != 1000 {
-		t.Errorf("1,000 polls made %d calls", n)
-	}
+	expect.Equal(t, calls(t, admin)-before, 1000, "1,000 polls made calls")
 	if after := keys(); after != stored || stored == "" {
 		t.Errorf("Redis has %q after the polls, and had %q before", after, stored)
 	}

@@ -127,9 +127,7 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 		must.Do(t, cmds[i].Wait())
 	}
 	slices.SortFunc(admitted, func(a, b decided) int { return int(a.then - b.then) })
-	if n := len(admitted) + len(denied); n != waiters*eachWaits {
-		t.Fatalf("%d requests were decided, want %d", n, waiters*eachWaits)
-	}
+	must.Equal(t, len(admitted)+len(denied), waiters*eachWaits, "requests decided")
 	return admitted, denied, callsOf(t, client)
 }
 

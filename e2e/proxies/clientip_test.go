@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -154,11 +155,7 @@ func TestClientCannotChooseKey(t *testing.T) {
 func tryAll(t *testing.T, c *http.Client, keys *recorder, which, want string) {
 	for i, a := range attacks {
 		got := wire.Send(t, c, wire.Request(t, http.MethodGet, "http://example.com/", nil, append([]string{which}, a.fields...)...))
-		if key := keys.take(); key != want {
-			t.Errorf("%s: key %q, want %q", a.why, key, want)
-		}
-		if status := map[bool]int{true: 200, false: 429}[i < 3]; got.StatusCode != status {
-			t.Errorf("%s: status %d, want %d for request %d of a limit of 3: %s", a.why, got.StatusCode, status, i+1, got.Body)
-		}
+		expect.Equal(t, keys.take(), want, "%s: key", a.why)
+		expect.Equal(t, got.StatusCode, map[bool]int{true: 200, false: 429}[i < 3], "%s: status for request %d of a limit of 3 (%s)", a.why, i+1, got.Body)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -85,9 +86,7 @@ func TestCredentialCannotBeHidden(t *testing.T) {
 						s.Get("/", fields...)
 					}
 				}
-				if got := n.Load(); got != 2 {
-					t.Errorf("served %d times, want 2", got)
-				}
+				expect.Equal(t, n.Load(), 2, "how often served")
 			})
 		}
 	}

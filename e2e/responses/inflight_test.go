@@ -13,6 +13,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // pipes is a listener whose connections are pipes, so that time passes in a synctest bubble while both ends wait.
@@ -69,9 +71,7 @@ func TestThreeMinutesOfServerSentEvents(t *testing.T) {
 				})))
 				get := func() *http.Response {
 					resp, err := client.Do(wire.Request(t, http.MethodGet, "http://pipe/", nil))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					return resp
 				}
 				begun, stream, ended := time.Now(), get(), make(chan struct{})
@@ -92,9 +92,7 @@ func TestThreeMinutesOfServerSentEvents(t *testing.T) {
 				<-ended
 				synctest.Wait()
 				resp := get()
-				if resp.StatusCode != http.StatusOK {
-					t.Errorf("status %d after the stream has ended", resp.StatusCode)
-				}
+				expect.Equal(t, resp.StatusCode, http.StatusOK, "status after the stream has ended")
 				_, _ = io.Copy(io.Discard, resp.Body)
 			})
 		})

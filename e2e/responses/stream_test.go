@@ -10,20 +10,18 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestFullDuplex checks that a handler can write its response while it still reads the body.
 func TestFullDuplex(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		if err := c.EnableFullDuplex(); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, c.EnableFullDuplex(), "EnableFullDuplex")
 		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
 			_, _ = fmt.Fprintln(w, strings.ToUpper(lines.Text()))
-			if err := c.Flush(); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, c.Flush(), "Flush")
 		}
 	}
 	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
@@ -37,9 +35,7 @@ func TestFullDuplex(t *testing.T) {
 			}
 		}()
 		resp, err := s.Client().Do(wire.Request(t, http.MethodPost, s.URL, body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer resp.Body.Close()
 		lines := bufio.NewReader(resp.Body)
 		for _, want := range []string{"ONE\n", "TWO\n"} {
@@ -59,22 +55,14 @@ func TestWriteDeadline(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		_, _ = io.WriteString(w, "begun")
-		if err := c.Flush(); err != nil {
-			t.Error(err)
-		}
-		if err := c.SetReadDeadline(time.Now().Add(wire.Timeout)); err != nil {
-			t.Error(err)
-		}
-		if err := c.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, c.Flush(), "Flush")
+		expect.NoError(t, c.SetReadDeadline(time.Now().Add(wire.Timeout)), "SetReadDeadline")
+		expect.NoError(t, c.SetWriteDeadline(time.Now().Add(-time.Second)), "SetWriteDeadline")
 		_, _ = io.WriteString(w, "too late")
 	}
 	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
 		resp, err := s.Client().Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer resp.Body.Close()
 		if got, err := io.ReadAll(resp.Body); err == nil || strings.Contains(string(got), "late") {
 			t.Errorf("the response is %q, %v; want it cut off at the deadline", got, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -32,9 +33,7 @@ func TestWebSocket(t *testing.T) {
 		defer cancel()
 		options := &websocket.DialOptions{HTTPClient: s.Client()}
 		conn, resp, err := websocket.Dial(ctx, s.URL, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		wire.WantRemaining(t, resp.Header, "0")
 		for _, want := range []string{"one", "two"} {
 			must.Do(t, conn.Write(ctx, websocket.MessageText, []byte(want)))
@@ -42,9 +41,7 @@ func TestWebSocket(t *testing.T) {
 				t.Fatalf("echo %q, %v, want %q", got, err, want)
 			}
 		}
-		if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, conn.Close(websocket.StatusNormalClosure, ""), "Close")
 		if _, resp, err = websocket.Dial(ctx, s.URL, options); err == nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("the second request: %v, %v; want 429 and Retry-After", resp, err)
 		}

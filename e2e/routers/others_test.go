@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -58,9 +59,7 @@ func TestOtherRouters(t *testing.T) {
 		"httprouter":  withHTTPRouter(limiter(), func(http.ResponseWriter, *http.Request, httprouter.Params) {}),
 	} {
 		for n := range 5 {
-			if got, want := status(h, http.MethodGet, "/items/3"), map[bool]int{true: 200, false: 429}[n < 3]; got != want {
-				t.Errorf("%s: request %d got %d, want %d", name, n+1, got, want)
-			}
+			expect.Equal(t, status(h, http.MethodGet, "/items/3"), map[bool]int{true: 200, false: 429}[n < 3], "%s: request %d", name, n+1)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -124,9 +125,7 @@ func TestTrips(t *testing.T) {
 				}
 				b.now = b.now.Add(tt.every)
 			}
-			if b.tripped != tt.want {
-				t.Errorf("got tripped %v, want %v", b.tripped, tt.want)
-			}
+			expect.Equal(t, b.tripped, tt.want, "tripped")
 		})
 	}
 }
@@ -210,9 +209,7 @@ func TestPausesAsDocumented(t *testing.T) {
 		for b.now = b.resume; b.tripped; successes++ {
 			b.call(nil)
 		}
-		if successes != 31 {
-			t.Errorf("closed after %d successes, want 31", successes)
-		}
+		expect.Equal(t, successes, 31, "closed after successes")
 		b.now = b.now.Add(5*time.Second - 1)
 		b.trips()
 		want("an outage less than five seconds later", 250*ms, 500*ms)
@@ -299,9 +296,7 @@ func TestStragglers(t *testing.T) {
 		t.Error("a probe was let through while somebody still waits for a call")
 	}
 	calls[late-1].Succeed(b.now)
-	if got := b.State(b.now).Calls; got != 0 {
-		t.Errorf("got %d calls in flight, want 0", got)
-	}
+	expect.Equal(t, b.State(b.now).Calls, 0, "calls in flight")
 }
 
 func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
@@ -331,9 +326,7 @@ func TestDoesNotFlap(t *testing.T) {
 			b.now = b.since.Add(steadyAfter - 1)
 		}
 		b.trips()
-		if b.pause != want {
-			t.Errorf("outage %d: got a pause of %v, want %v", i+1, b.pause, want)
-		}
+		expect.Equal(t, b.pause, want, "outage %d: got a pause", i+1)
 		b.recovers()
 	}
 }
@@ -345,9 +338,7 @@ func TestKeepsItsPauseDuringALongOutage(t *testing.T) {
 		b.now = b.resume
 		b.call(errDown)
 	}
-	if b.pause != longestPause {
-		t.Errorf("got a pause of %v, want the longest", b.pause)
-	}
+	expect.Equal(t, b.pause, longestPause, "a pause (the longest)")
 }
 
 func TestBoundsCallsInFlight(t *testing.T) {
@@ -367,12 +358,8 @@ func TestBoundsCallsInFlight(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrTooMany)
 	}
 	c, err := b.EnterOwed(b.now)
-	if err != nil {
-		t.Errorf("a settlement at the bound: %v", err)
-	}
-	if got := b.State(b.now).Calls; got != 2*MaxCalls+2 {
-		t.Errorf("got %d calls in flight, want all", got)
-	}
+	expect.NoError(t, err, "a settlement at the bound")
+	expect.Equal(t, b.State(b.now).Calls, 2*MaxCalls+2, "calls in flight")
 	for _, c := range append(owed, c) {
 		c.Succeed(b.now)
 	}

@@ -12,6 +12,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/spillgate/spillgate/internal/calendar"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -199,12 +200,8 @@ func TestWindow(t *testing.T) {
 		c := must.Get(calendar.New(tt.unit, tt.zone, tt.from))(t)
 		at, _ := time.Parse(time.RFC3339, tt.at)
 		start, end := c.Window(at)
-		if got := start.Format(time.RFC3339); got != tt.start {
-			t.Errorf("%s: %s of %s starts at %s, want %s", tt.why, tt.at, tt.zone, got, tt.start)
-		}
-		if got := end.Format(time.RFC3339); got != tt.end {
-			t.Errorf("%s: %s of %s ends at %s, want %s", tt.why, tt.at, tt.zone, got, tt.end)
-		}
+		expect.Equal(t, start.Format(time.RFC3339), tt.start, "%s: %s of %s starts at", tt.why, tt.at, tt.zone)
+		expect.Equal(t, end.Format(time.RFC3339), tt.end, "%s: %s of %s ends at", tt.why, tt.at, tt.zone)
 	}
 }
 

@@ -1,6 +1,12 @@
 // Package must ends a test if a step that prepares it fails.
 package must
 
+import (
+	"fmt"
+
+	"github.com/spillgate/spillgate/internal/expect"
+)
+
 // T is a test: of package testing, or of rapid.
 type T interface {
 	Helper()
@@ -23,5 +29,13 @@ func Do(t T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Equal ends t if got is not want, before the test goes on with what would make no sense. It fails as expect.Equal does.
+func Equal[V comparable](t T, got, want V, format string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Fatal(expect.Difference(got, want, fmt.Sprintf(format, args...)))
 	}
 }

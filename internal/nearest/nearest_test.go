@@ -1,6 +1,10 @@
 package nearest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+)
 
 func TestWord(t *testing.T) {
 	known := []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "dry_run", "on_failure", "sliding-window", "sliding-log", "m"}
@@ -11,9 +15,7 @@ func TestWord(t *testing.T) {
 		{"M", "m"}, {"", ""}, {"x", ""}, {"zzz", ""}, {"colour", ""}, {"ma", ""},
 	}
 	for _, tt := range tests {
-		if got := Word(tt.word, known); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.word, got, tt.want)
-		}
+		expect.Equal(t, Word(tt.word, known), tt.want, "%q", tt.word)
 	}
 }
 
@@ -23,8 +25,6 @@ func TestDistance(t *testing.T) {
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"ab", "ba", 1}, {"ca", "abc", 3}, {"limit", "limits", 1}}
 	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("%q to %q: got %d, want %d", tt.a, tt.b, got, tt.want)
-		}
+		expect.Equal(t, distance(tt.a, tt.b), tt.want, "%q to %q", tt.a, tt.b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
@@ -40,9 +41,7 @@ func (s step) check(t *testing.T, m *oracle.Model) {
 		Rule: "r", Limit: limit(s.limit), Allowed: s.retry == 0, Remaining: s.remaining,
 		RetryAfter: s.retry, RefillAfter: s.refill, ResetAfter: s.reset, At: time.UnixMicro(start + s.at),
 	}
-	if got != want {
-		t.Errorf("at %d, cost %d of %s:\n got %+v\nwant %+v", s.at, s.cost, s.limit, got, want)
-	}
+	expect.Equal(t, got, want, "at %d, cost %d of %s", s.at, s.cost, s.limit)
 }
 
 const sec, msec, µs = time.Second, time.Millisecond, time.Microsecond

@@ -3,8 +3,9 @@ package routes
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A target is a Router that routes all requests by one method and path.
@@ -34,9 +35,7 @@ func TestMatchReadsWhatTheRouterReads(t *testing.T) {
 		{"POST /x", "", "/", []int{3}},
 		{"POST /x", "", "", nil},
 	} {
-		if got := x.Match(routedBy(received(t, tt.line), tt.method, tt.path), nil); !slices.Equal(got, tt.want) {
-			t.Errorf("%s, routed by %s %s: got %v, want %v", tt.line, tt.method, tt.path, got, tt.want)
-		}
+		expect.Elements(t, x.Match(routedBy(received(t, tt.line), tt.method, tt.path), nil), tt.want, "%s, routed by %s %s", tt.line, tt.method, tt.path)
 	}
 }
 
@@ -53,9 +52,7 @@ func TestCovers(t *testing.T) {
 		"GET /users/7/health": true, "GET /users//health": false, "GET /users/a%2Fb/health": false, "GET /users/../health": false,
 		"GET http://h.example/x": false, "GET /": false, "OPTIONS *": false,
 	} {
-		if got := x.Covers(received(t, line)); got != want {
-			t.Errorf("%s: got %v, want %v", line, got, want)
-		}
+		expect.Equal(t, x.Covers(received(t, line)), want, "%s", line)
 	}
 	for _, tt := range []struct {
 		line, method, path string
@@ -67,9 +64,7 @@ func TestCovers(t *testing.T) {
 		{"GET /ready", "POST", "", false},
 		{"HEAD /ready", "GET", "/ready", true},
 	} {
-		if got := x.Covers(routedBy(received(t, tt.line), tt.method, tt.path)); got != tt.want {
-			t.Errorf("%s, routed by %s %s: got %v, want %v", tt.line, tt.method, tt.path, got, tt.want)
-		}
+		expect.Equal(t, x.Covers(routedBy(received(t, tt.line), tt.method, tt.path)), tt.want, "%s, routed by %s %s", tt.line, tt.method, tt.path)
 	}
 	if index(t, []string{"h.example/"}).Covers(received(t, "GET http://h.example/")) || !index(t, []string{"/"}).Covers(&http.Request{}) {
 		t.Error("a pattern with a host covers a request, or / does not cover one without a URL")

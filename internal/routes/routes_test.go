@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // index returns an Index of sets of patterns, which must be valid.
@@ -66,14 +68,10 @@ func TestRoutes(t *testing.T) {
 	for _, tt := range tests {
 		x := index(t, []string{tt.pattern})
 		for _, line := range tt.match {
-			if len(x.Match(received(t, line), nil)) != 1 {
-				t.Errorf("%s does not apply to %s", tt.pattern, line)
-			}
+			expect.Equal(t, len(x.Match(received(t, line), nil)), 1, "%s does not apply to %s", tt.pattern, line)
 		}
 		for _, line := range tt.mismatch {
-			if len(x.Match(received(t, line), nil)) != 0 {
-				t.Errorf("%s applies to %s", tt.pattern, line)
-			}
+			expect.Equal(t, len(x.Match(received(t, line), nil)), 0, "%s applies to %s", tt.pattern, line)
 		}
 	}
 }
@@ -81,9 +79,7 @@ func TestRoutes(t *testing.T) {
 func TestRequestsThatNoServerReceived(t *testing.T) {
 	x := index(t, []string{"GET /{$}", "GET /login"})
 	for _, r := range []*http.Request{{}, {Method: http.MethodGet}, {URL: &url.URL{Path: "login"}}} {
-		if len(x.Match(r, nil)) != 1 {
-			t.Errorf("no pattern applies to %+v", r)
-		}
+		expect.Equal(t, len(x.Match(r, nil)), 1, "no pattern applies to %+v", r)
 	}
 }
 
@@ -95,16 +91,10 @@ func TestAllMatchingSetsInOrder(t *testing.T) {
 		"GET /logout":                {7, 1, 2, 4, 5, 6, 7},
 		"GET http://example.org/a/b": {7, 1, 2},
 	} {
-		if got := x.Match(received(t, line), []int{7}); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", line, got, want)
-		}
+		expect.Elements(t, x.Match(received(t, line), []int{7}), want, "%s", line)
 	}
-	if got := index(t, nil, nil).Match(received(t, "GET /"), nil); !slices.Equal(got, []int{0, 1}) {
-		t.Errorf("without patterns: got %v, want both sets", got)
-	}
-	if got := index(t, []string{"example.com/"}, []string{"h.example/"}).Match(received(t, "GET /"), nil); !slices.Equal(got, []int{0}) {
-		t.Errorf("of two hosts: got %v, want the first", got)
-	}
+	expect.Elements(t, index(t, nil, nil).Match(received(t, "GET /"), nil), []int{0, 1}, "without patterns (both sets)")
+	expect.Elements(t, index(t, []string{"example.com/"}, []string{"h.example/"}).Match(received(t, "GET /"), nil), []int{0}, "of two hosts (the first)")
 }
 
 func TestRouteMistakes(t *testing.T) {
@@ -165,9 +155,7 @@ func TestRoutesAgreeWithServeMux(t *testing.T) {
 		if strings.Contains(r.URL.RawPath, "%2F") && hit == "" {
 			rt.Skip("another router may route it")
 		}
-		if got := len(x.Match(r, nil)) == 1; got != (hit != "") {
-			rt.Fatalf("%s applies to %s %s: got %v, and ServeMux says %q", pattern, r.Method, r.URL, got, hit)
-		}
+		must.Equal(rt, len(x.Match(r, nil)) == 1, hit != "", "%s applies to %s %s, and ServeMux says %q", pattern, r.Method, r.URL, hit)
 	})
 }
 

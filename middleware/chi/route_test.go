@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
@@ -211,9 +212,7 @@ func TestPatternBehindOpaqueHandler(t *testing.T) {
 	r := chi.NewRouter()
 	r.Mount("/api", http.HandlerFunc(inner.ServeHTTP))
 	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
-	if !slices.Equal(found, []string{"/api/users/{id}"}) {
-		t.Errorf("found %q", found)
-	}
+	expect.Elements(t, found, []string{"/api/users/{id}"}, "found")
 }
 
 // TestPathCleanedBehindTheLimiter checks that logins are limited by their route's limit if chi's middleware cleans the path behind
@@ -273,9 +272,7 @@ func TestPathCleanedBehindTheLimiter(t *testing.T) {
 				for _, p := range paths {
 					h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, p, nil))
 				}
-				if logins != 1 {
-					t.Errorf("%s, catch all %v, %s: %d logins, want 1", why, catchAll, place, logins)
-				}
+				expect.Equal(t, logins, 1, "%s, catch all %v, %s: logins", why, catchAll, place)
 			}
 		}
 	}
@@ -339,9 +336,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 			for range 20 {
 				r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(row.method, path, nil))
 			}
-			if logins != 5 {
-				t.Errorf("%s, %s: %s %s runs %d logins, want 5", why, place, row.method, path, logins)
-			}
+			expect.Equal(t, logins, 5, "%s, %s: %s %s runs logins", why, place, row.method, path)
 		}
 	}
 }

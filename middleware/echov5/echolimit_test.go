@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	echolimit "github.com/spillgate/spillgate/middleware/echov5"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest/echotest"
@@ -168,9 +169,7 @@ func TestResponseIsRestored(t *testing.T) {
 			return nil
 		})
 		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-		if (before == after) != row.same {
-			t.Errorf("%s: same response %v, want %v", why, before == after, row.same)
-		}
+		expect.Equal(t, before == after, row.same, "%s: same response", why)
 	}
 }
 

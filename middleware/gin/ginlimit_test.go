@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
@@ -119,9 +119,7 @@ func TestPatterns(t *testing.T) {
 	for _, path := range []string{"/api/users/1", "/files/a/b", "/nowhere"} {
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
-	if want := []string{"/api/users/{id}", "/files/{path...}", ""}; !slices.Equal(found, want) {
-		t.Errorf("found %q, want %q", found, want)
-	}
+	expect.Elements(t, found, []string{"/api/users/{id}", "/files/{path...}", ""}, "found")
 }
 
 // TestHandleContext routes a request again as gin does, in the same gin.Context, once or for each part of a batch.
@@ -241,9 +239,7 @@ func TestContextOf(t *testing.T) {
 	})
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if got := w.Header().Get("X-RateLimit-Remaining"); got != "27" {
-		t.Errorf("remaining %q, want 27 of 30", got)
-	}
+	expect.Equal(t, w.Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
 	if c, ok := ginlimit.ContextOf(httptest.NewRequest(http.MethodGet, "/", nil)); ok || c != nil {
 		t.Errorf("a request without the middleware has the context %v", c)
 	}
@@ -277,9 +273,7 @@ func TestRequestIsRestored(t *testing.T) {
 		}, limit(), limit())
 		r.GET("/", row.handler)
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-		if (before == after) != row.same {
-			t.Errorf("%s: same request %v, want %v", why, before == after, row.same)
-		}
+		expect.Equal(t, before == after, row.same, "%s: same request", why)
 		if changed := after.Pattern == "changed" || after.Context().Value(key{}) == "changed"; changed != (why == "changed in place" || !row.same) {
 			t.Errorf("%s: changed %v", why, changed)
 		}
@@ -300,9 +294,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 		for range 20 {
 			r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/login", nil))
 		}
-		if logins != 5 {
-			t.Errorf("%s: %d logins, want 5", pattern, logins)
-		}
+		expect.Equal(t, logins, 5, "%s: logins", pattern)
 	}
 }
 
@@ -373,9 +365,7 @@ func TestClientIP(t *testing.T) {
 				return "k", nil
 			})}))))
 			e.GET("/", func(c *gin.Context) {
-				if c.Request.RemoteAddr != row.peer {
-					t.Errorf("the handler gets the peer %s", c.Request.RemoteAddr)
-				}
+				expect.Equal(t, c.Request.RemoteAddr, row.peer, "the handler gets the peer")
 			})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = row.peer

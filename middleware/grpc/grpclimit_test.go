@@ -76,9 +76,7 @@ func (s *service) listen(t testing.TB, opts ...grpc.ServerOption) string {
 func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.Dial("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

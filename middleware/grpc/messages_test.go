@@ -2,7 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
@@ -49,9 +49,7 @@ func send(t *testing.T, conn *grpc.ClientConn, n int) (header, trailer metadata.
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range n {
 		if s.SendMsg(wrapperspb.String("m")) != nil {
 			break // RecvMsg says why
@@ -124,9 +122,7 @@ func TestMessageDenialEndsStream(t *testing.T) {
 				}
 			}()
 			<-s.Context().Done()
-			if status.Code(context.Cause(s.Context())) != codes.ResourceExhausted {
-				t.Errorf("the cause is %v", context.Cause(s.Context()))
-			}
+			expect.Equal(t, status.Code(context.Cause(s.Context())), codes.ResourceExhausted, "the cause is %v", context.Cause(s.Context()))
 			return nil
 		},
 	} {
@@ -166,9 +162,7 @@ func TestMessageHolds(t *testing.T) {
 			if err := s.RecvMsg(new(wrapperspb.StringValue)); err != nil {
 				return err
 			}
-			if held := store.Stats().Held; held != 1 {
-				t.Errorf("%d held", held)
-			}
+			expect.Equal(t, store.Stats().Held, 1, "held")
 		}
 		return status.Error(codes.NotFound, "no")
 	}
@@ -232,9 +226,7 @@ func TestHandlers(t *testing.T) {
 		"nil":             {counted(1), grpclimit.WithDenyHandler(nil), codes.ResourceExhausted},
 		"fail":            {failing, grpclimit.WithErrorHandler(func(context.Context, error) error { return custom }), codes.Aborted},
 		"fail, nil error": {failing, grpclimit.WithErrorHandler(func(_ context.Context, err error) error {
-			if !errors.Is(err, core.ErrNoKey) {
-				t.Errorf("the error is %v", err)
-			}
+			expect.ErrorIs(t, err, core.ErrNoKey, "the error")
 			return nil
 		}), codes.InvalidArgument},
 	} {
@@ -295,9 +287,7 @@ func TestInitialMetadata(t *testing.T) {
 	}
 	for _, way := range []string{"set", "send", "send by context"} {
 		c, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = c.SendMsg(wrapperspb.String(way))
 		_ = c.CloseSend()
 		err = c.RecvMsg(new(emptypb.Empty))

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
@@ -75,9 +76,7 @@ func TestRequest(t *testing.T) {
 			t.Errorf("header %q", h)
 		}
 		for _, name := range []string{"authorization", "traceparent", "x-forwarded-for"} {
-			if got := r.Header.Get(name); got != "the "+name {
-				t.Errorf("%s: %q", name, got)
-			}
+			expect.Equal(t, r.Header.Get(name), "the "+name, "%s", name)
 		}
 		for name := range r.Header {
 			if strings.HasPrefix(name, ":") || name == "Host" || name != http.CanonicalHeaderKey(name) {
@@ -87,9 +86,7 @@ func TestRequest(t *testing.T) {
 		if body, err := io.ReadAll(r.Body); len(body) > 0 || err != nil {
 			t.Errorf("body %q, %v", body, err)
 		}
-		if r.Context().Value(contextKey{}) != "user" {
-			t.Error("the context does not extend the call's")
-		}
+		expect.Equal(t, r.Context().Value(contextKey{}), "user", "the context does not extend the call's")
 	})
 	user := func(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, "user") }
 	address := echo().listen(t, grpc.Creds(credentials.NewServerTLSFromCert(&certified.TLS.Certificates[0])), grpc.ChainUnaryInterceptor(
@@ -100,16 +97,12 @@ func TestRequest(t *testing.T) {
 			return next(srv, inContext{s, user(s.Context())})
 		}, grpclimit.Stream(l)))
 	conn, err := grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-tenant", "acme", "x-many", "1", "x-many", "2", "token-bin", "\x00\xff",
 		"authorization", "the authorization", "traceparent", "the traceparent", "x-forwarded-for", "the x-forwarded-for")
 	want = unary
-	if err := conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
 	want = stream
 	if _, _, err := callStream(ctx, conn); err != nil {
 		t.Error(err)
@@ -139,9 +132,7 @@ func TestMetadataIsUnchanged(t *testing.T) {
 				}
 				return nil, nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, err, "unexpected error")
 		})
 	}
 	wg.Wait()
@@ -220,9 +211,7 @@ func TestMessageOf(t *testing.T) {
 	_ = s.SendMsg(wrapperspb.String("bob"))
 	_ = s.CloseSend()
 	_ = s.RecvMsg(new(emptypb.Empty))
-	if all := strings.Join(got, " "); all != "ann none bob" {
-		t.Errorf("the messages are %s", all)
-	}
+	expect.Equal(t, strings.Join(got, " "), "ann none bob", "the messages")
 	if m, ok := grpclimit.MessageOf(httptest.NewRequest(http.MethodPost, "/", nil)); ok {
 		t.Errorf("message %v of a request of net/http", m)
 	}
@@ -238,9 +227,7 @@ func TestInfrastructure(t *testing.T) {
 		"POST /x/grpc.health.v1.Health/Check": false, "POST /": false,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if got := grpclimit.Infrastructure(httptest.NewRequest(method, path, nil)); got != want {
-			t.Errorf("%s: %v", target, got)
-		}
+		expect.Equal(t, grpclimit.Infrastructure(httptest.NewRequest(method, path, nil)), want, "%s", target)
 	}
 }
 
@@ -282,9 +269,7 @@ func TestRemoteAddr(t *testing.T) {
 		conn := dial(t, listener.Addr().String(), grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			return net.Dial(network, listener.Addr().String())
 		}))
-		if err := conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
 		if want := <-peers; got != want || want == "" {
 			t.Errorf("%s: RemoteAddr %q, want %q", network, got, want)
 		}

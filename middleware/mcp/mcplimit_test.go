@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
@@ -229,9 +230,7 @@ func TestDenials(t *testing.T) {
 		if row.never {
 			admitted = 0
 		}
-		if left := remaining(t, l, "server"); left != 100-admitted {
-			t.Errorf("%s: the server has %d left, want %d", why, left, 100-admitted)
-		}
+		expect.Equal(t, remaining(t, l, "server"), 100-admitted, "%s: the server has left", why)
 	}
 }
 

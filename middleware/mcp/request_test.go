@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
@@ -41,9 +42,7 @@ func TestRoute(t *testing.T) {
 		{"tools/list", "", "POST /tools/list"},
 		{"acme/../search", "", "POST /acme/~Li4/search"},
 	} {
-		if got := mcplimit.Route(row.method, row.name); got != row.want {
-			t.Errorf("Route(%q, %q) = %q, want %q", row.method, row.name, got, row.want)
-		}
+		expect.Equal(t, mcplimit.Route(row.method, row.name), row.want, "Route(%q, %q)", row.method, row.name)
 	}
 	seen := make(map[string]string)
 	for _, name := range strange {
@@ -101,9 +100,7 @@ func TestNames(t *testing.T) {
 			_, _ = call(t.Context(), client, "..")
 		}
 		_, err := call(t.Context(), client, "..")
-		if d := denialOf(t, err); !slices.Equal(d.Rules, []string{fmt.Sprint("rule", slices.Index(strange, ".."))}) {
-			t.Errorf("known %v: denied by %v", known, d.Rules)
-		}
+		expect.Elements(t, denialOf(t, err).Rules, []string{fmt.Sprint("rule", slices.Index(strange, ".."))}, "known %v: denied by", known)
 	}
 }
 
@@ -125,9 +122,7 @@ func TestArguments(t *testing.T) {
 	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Repeat("/", mib), Arguments: map[string]string{}}); codeOf(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("a tool with a long name: %v, want an error that it is unknown", err)
 	}
-	if want := []int{mib, len(`{}`)}; !slices.Equal(costs, want) {
-		t.Errorf("the costs are %v, want %v", costs, want)
-	}
+	expect.Elements(t, costs, []int{mib, len(`{}`)}, "the costs")
 }
 
 // TestRequestsThatRulesSee checks the request that represents each method.
@@ -272,9 +267,7 @@ func TestNoKeyOnTheWire(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2026-07-28"} {
 		got := post(t, server, version, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{},"_meta":{`+
 			`"io.modelcontextprotocol/protocolVersion":"`+version+`","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-		if want := []int{jsonrpc.CodeInvalidParams}; !slices.Equal(got, want) {
-			t.Errorf("protocol %s: got the codes %v, want %v", version, got, want)
-		}
+		expect.Elements(t, got, []int{jsonrpc.CodeInvalidParams}, "protocol %s: got the codes", version)
 	}
 }
 
@@ -287,9 +280,7 @@ func TestBatch(t *testing.T) {
 	}
 	got := post(t, newServer(mcplimit.New(l)), "2025-03-26", "["+strings.Join(calls, ",")+"]")
 	slices.Sort(got)
-	if want := []int{-32029, -32029, -32029, 0, 0}; !slices.Equal(got, want) {
-		t.Errorf("got the codes %v, want %v", got, want)
-	}
+	expect.Elements(t, got, []int{-32029, -32029, -32029, 0, 0}, "the codes")
 }
 
 // TestNoParameters sends calls whose parameters are null or empty.
@@ -336,9 +327,7 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 			must.Get(call(t.Context(), client, "search"))(t)
 		}
 		_, err := call(t.Context(), client, "search")
-		if d := denialOf(t, err); !slices.Equal(d.Rules, []string{"tools"}) {
-			t.Errorf("stateless %v: denied by %q", stateless, d.Rules)
-		}
+		expect.Elements(t, denialOf(t, err).Rules, []string{"tools"}, "stateless %v: denied by", stateless)
 		// 4 HTTP requests and 3 calls that were admitted.
 		if left := remaining(t, l, "all"); before-left != 7 {
 			t.Errorf("stateless %v: %d charged for 4 calls, want 7", stateless, before-left)

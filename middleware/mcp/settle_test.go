@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
@@ -138,9 +139,7 @@ func TestSetCost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if left := remainingSoon(t, l, "tokens", 20); left != 20 {
-			t.Errorf("stateless %v: %d left, want 20 after two calls of 40", stateless, left)
-		}
+		expect.Equal(t, remainingSoon(t, l, "tokens", 20), 20, "stateless %v: left after two calls of 40", stateless)
 	}
 }
 
@@ -179,9 +178,7 @@ func TestAtOnce(t *testing.T) {
 		}
 		close(release)
 		<-ended
-		if left := remainingSoon(t, l, "running", 1); left != 1 {
-			t.Errorf("a tool that %s: %d places are free, want 1", why, left)
-		}
+		expect.Equal(t, remainingSoon(t, l, "running", 1), 1, "a tool that %s: places free", why)
 		if _, err := call(t.Context(), s, "search"); err != nil {
 			t.Errorf("a tool that %s: the next call: %v", why, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -152,9 +153,7 @@ func TestPatternNotations(t *testing.T) {
 		mux := http.NewServeMux()
 		mux.Handle(row.pattern, patterns(&inside)(http.NotFoundHandler()))
 		patterns(&outside)(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
-		if outside != row.want {
-			t.Errorf("%s: outside %q, want %q", row.why, outside, row.want)
-		}
+		expect.Equal(t, outside, row.want, "%s: outside", row.why)
 		if inside != "" && inside != row.want {
 			t.Errorf("%s: inside %q, want %q", row.why, inside, row.want)
 		}
@@ -176,9 +175,7 @@ func TestPatternBeyondMux(t *testing.T) {
 	} {
 		var found string
 		patterns(&found)(row.next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
-		if found != row.want {
-			t.Errorf("%s: %q, want %q", row.why, found, row.want)
-		}
+		expect.Equal(t, found, row.want, "%s", row.why)
 	}
 }
 
@@ -214,9 +211,7 @@ func TestPatternBetweenMuxes(t *testing.T) {
 		inner.Handle(row.inner, http.NotFoundHandler())
 		outer.Handle(row.outer, patterns(&found)(inner))
 		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
-		if found != row.want {
-			t.Errorf("%s: %q, want %q", row.why, found, row.want)
-		}
+		expect.Equal(t, found, row.want, "%s", row.why)
 	}
 }
 
@@ -249,9 +244,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 		for range 20 {
 			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/login", nil))
 		}
-		if logins != 5 {
-			t.Errorf("%s: %d logins, want 5", pattern, logins)
-		}
+		expect.Equal(t, logins, 5, "%s: logins", pattern)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -73,9 +74,7 @@ func TestUsage(t *testing.T) {
 			t.Fatalf("a poll changed the usage:\n%s\n%s", first, w.Body)
 		}
 	}
-	if store.takes != 1000 {
-		t.Errorf("1000 polls made %d calls of the store", store.takes)
-	}
+	expect.Equal(t, store.takes, 1000, "1000 polls made calls of the store")
 	var got, want any
 	_ = json.Unmarshal([]byte(first), &got)
 	_ = json.Unmarshal([]byte(`{"resources": {
@@ -95,9 +94,7 @@ func TestUsageShowsBansAndGrants(t *testing.T) {
 	l := core.Must(core.New(usageRules(core.FailLocal)))
 	h := stdlib.NewUsage(l)
 	must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", 2000))
-	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"limit":12000,"used":0,"remaining":12000`) {
-		t.Errorf("after a grant: got %s", body)
-	}
+	expect.Contains(t, askUsage(h, "ann").Body.String(), `{"limit":12000,"used":0,"remaining":12000`, "after a grant")
 	must.Do(t, l.Ban(t.Context(), "plan", "header:x-user:ann", time.Hour))
 	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"plan":{"limit":12000,"used":12000,"remaining":0`) && !strings.Contains(body, `{"plan":{"limit":2100,"used":2100,"remaining":0`) {
 		t.Errorf("during a ban: got %s", body)
@@ -128,9 +125,7 @@ func TestUsageAfterAGrant(t *testing.T) {
 			must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", n))
 		}
 		want := fmt.Sprintf(`{"limit":%d,"used":%d,"remaining":%d,"reset":%d,`, row.all, row.all-row.left, row.left, row.reset.Unix())
-		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, want) {
-			t.Errorf("%v after grants of %v: got %s, want %s", row.limit, row.grants, body, want)
-		}
+		expect.Contains(t, askUsage(stdlib.NewUsage(l), "ann").Body.String(), want, "%v after grants of %v", row.limit, row.grants)
 	}
 }
 
@@ -138,13 +133,9 @@ func TestUsageShowsHolds(t *testing.T) {
 	l := core.Must(core.New(usageRules(core.FailLocal)))
 	h := stdlib.NewUsage(l)
 	d := must.Get(l.Take(t.Context(), core.Claim{Rule: "uploads", Key: "header:x-user:ann", Hold: true}))(t)
-	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":1,"remaining":1,`) {
-		t.Errorf("during an upload: got %s", body)
-	}
+	expect.Contains(t, askUsage(h, "ann").Body.String(), `"limits":[{"limit":2,"used":1,"remaining":1,`, "during an upload")
 	must.Do(t, l.Refund(t.Context(), d))
-	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":0,"remaining":2,`) {
-		t.Errorf("after it: got %s", body)
-	}
+	expect.Contains(t, askUsage(h, "ann").Body.String(), `"limits":[{"limit":2,"used":0,"remaining":2,`, "after it")
 }
 
 // Whatever other keys do, and however many limits a plan has, customers see only their own plan, and no key.
@@ -175,9 +166,7 @@ func TestUsageNamesUnits(t *testing.T) {
 	for _, limit := range usage.Resources["plan"].Limits {
 		got = append(got, limit.Per)
 	}
-	if want := "day week month year 15m 1h 1d at once"; strings.Join(got, " ") != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
+	expect.Equal(t, strings.Join(got, " "), "day week month year 15m 1h 1d at once", "%v", got)
 }
 
 // The reset of a used-up bucket is when one more request fits. Otherwise it is when the bucket is full, which is now if
@@ -190,9 +179,7 @@ func TestUsageOfABucket(t *testing.T) {
 		want string
 	}{{0, `"remaining":60,"reset":1800000000,`}, {30, `"remaining":30,"reset":1800001801,`}, {30, `"remaining":0,"reset":1800000061,`}} {
 		must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: row.cost, Peek: row.cost == 0}))(t)
-		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, row.want) {
-			t.Errorf("got %s, want %s", body, row.want)
-		}
+		expect.Contains(t, askUsage(stdlib.NewUsage(l), "ann").Body.String(), row.want, "result")
 	}
 }
 
@@ -204,9 +191,7 @@ func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
 	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 10}))(t)
 	must.Do(t, l.Grant(t.Context(), "plan", "header:x-user:ann", 5))
 	for _, want := range []string{`{"limit":15,"used":10,"remaining":5,"reset":1796083200,`, `{"limit":10,"used":0,"remaining":10,"reset":1796083200,`} {
-		if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, want) {
-			t.Errorf("at %v: got %s, want %s", now, body, want)
-		}
+		expect.Contains(t, askUsage(h, "ann").Body.String(), want, "at %v", now)
 		now = now.Add(time.Second)
 	}
 }
@@ -222,9 +207,7 @@ func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 		r.Header["X-User"] = []string{"ann", "bob"}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != 400 {
-			t.Errorf("with two keys: got %d", w.Code)
-		}
+		expect.Equal(t, w.Code, 400, "with two keys")
 		store.down = true
 		if w := askUsage(h, "ann"); w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "connection lost") {
 			t.Errorf("mode %v, without the store: got %d, %v, %s", mode, w.Code, w.Header(), w.Body)
@@ -265,13 +248,9 @@ func TestUsageOfNamedRules(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != tt.code {
 			t.Errorf("%q for %q: got %d, %s", tt.rules, tt.user, w.Code, w.Body)
 		}
-		if got := slices.Sorted(maps.Keys(body.Resources)); !slices.Equal(got, tt.want) {
-			t.Errorf("%q for %q: got %q, want %q", tt.rules, tt.user, got, tt.want)
-		}
+		expect.Elements(t, slices.Sorted(maps.Keys(body.Resources)), tt.want, "%q for %q", tt.rules, tt.user)
 		for name, resource := range body.Resources {
-			if len(resource.Limits) != 1 {
-				t.Errorf("%s has %d limits, want 1", name, len(resource.Limits))
-			}
+			expect.Equal(t, len(resource.Limits), 1, "%s has limits", name)
 		}
 		if slices.Contains(tt.rules, "plans") && !strings.Contains(log.String(), "there is no rule") {
 			t.Errorf("%q: the log is %q", tt.rules, log.String())

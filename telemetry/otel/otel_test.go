@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 	oteltelemetry "github.com/spillgate/spillgate/telemetry/otel"
@@ -145,9 +146,7 @@ func TestQuotas(t *testing.T) {
 	must.Do(t, l.Grant(t.Context(), "plan", "user:ann", 5))
 	numbers, _ := collect(t, reader)
 	for name, want := range map[string]int64{"spillgate.rule.overridden spillgate.rule=plan": 3, "spillgate.rule.grants spillgate.rule=plan": 1} {
-		if numbers[name] != want {
-			t.Errorf("%s: got %d, want %d, of %v", name, numbers[name], want, numbers)
-		}
+		expect.Equal(t, numbers[name], want, "%s, of %v", name, numbers)
 	}
 }
 
@@ -176,16 +175,12 @@ func TestSpanAttributes(t *testing.T) {
 		{"", "[{spillgate.outcome no_key} {spillgate.rule api}]"},
 	} {
 		got := spanOf(t, []string{c.user}, oteltelemetry.WithSpanAttributes())
-		if got != c.want {
-			t.Errorf("user %q: got %s, want %s", c.user, got, c.want)
-		}
+		expect.Equal(t, got, c.want, "user %q", c.user)
 	}
 	if got, want := spanOf(t, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := spanOf(t, []string{"ann"}); got != "[]" {
-		t.Errorf("without the option: got %s", got)
-	}
+	expect.Equal(t, spanOf(t, []string{"ann"}), "[]", "without the option")
 }
 
 // spanOf returns the attributes of the span in which the last user asked.

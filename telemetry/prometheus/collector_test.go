@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
@@ -86,9 +87,7 @@ func TestCollectedCounts(t *testing.T) {
 	c := promtelemetry.NewCollector(driven(t))
 	err := testutil.CollectAndCompare(c, strings.NewReader(want),
 		"spillgate_requests_total", "spillgate_results_total", "spillgate_rule_requests_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
-	if err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, err, "unexpected error")
 }
 
 func TestLinterFindsNothing(t *testing.T) {
@@ -106,13 +105,9 @@ func TestRegistryAcceptsTheMetrics(t *testing.T) {
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("got status %d", resp.StatusCode)
-	}
+	expect.Equal(t, resp.StatusCode, http.StatusOK, "status")
 }
 
 // The duration of store calls is a histogram whose buckets add up.
@@ -171,9 +166,7 @@ func TestWaits(t *testing.T) {
 			}
 		}
 	}
-	if found != 2 {
-		t.Errorf("found %d of 2 metrics", found)
-	}
+	expect.Equal(t, found, 2, "found of 2 metrics")
 }
 
 // A leasing is a store in memory that reports leases.
@@ -215,9 +208,7 @@ func TestStoreGauges(t *testing.T) {
 		spillgate_store_overloads_total 1
 		`
 	names := []string{"spillgate_held", "spillgate_lease_keys", "spillgate_lease_decisions_total", "spillgate_lease_returned_total", "spillgate_store_overloads_total"}
-	if err := testutil.CollectAndCompare(promtelemetry.NewCollector(tel), strings.NewReader(want), names...); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, testutil.CollectAndCompare(promtelemetry.NewCollector(tel), strings.NewReader(want), names...), "CollectAndCompare")
 }
 
 // Clients choose a million keys and 10,000 paths. Neither adds a series.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 )
@@ -30,13 +32,9 @@ func app(limit func(*echo.Echo)) *echo.Echo {
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, h := range map[string]http.Handler{"before": app(before), "after": app(after)} {
-			if got := try.Admitted(h, 20, client, "/"); got != 10 {
-				t.Errorf("%s: admitted %d of 20, want 10", name, got)
-			}
+			expect.Equal(t, try.Admitted(h, 20, client, "/"), 10, "%s: admitted of 20", name)
 			time.Sleep(6 * time.Second)
-			if got := try.Admitted(h, 20, client, "/"); got != 1 {
-				t.Errorf("%s: admitted %d after 6s, want 1", name, got)
-			}
+			expect.Equal(t, try.Admitted(h, 20, client, "/"), 1, "%s: admitted after 6s", name)
 		}
 	})
 }
@@ -79,14 +77,10 @@ func TestASlowLimitIsForgotten(t *testing.T) {
 			e.IPExtractor = echo.ExtractIPDirect()
 			e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{Rate: 5.0 / 3600, Burst: 5})))
 		})
-		if got := try.Admitted(h, 10, client, "/"); got != 5 {
-			t.Errorf("admitted %d of 10, want 5", got)
-		}
+		expect.Equal(t, try.Admitted(h, 10, client, "/"), 5, "admitted of 10")
 		time.Sleep(3*time.Minute + time.Second)
 		try.Get(h, "198.51.100.1:4000", "/") // any request may make echo drop old records
-		if got := try.Admitted(h, 10, client, "/"); got != 5 {
-			t.Errorf("admitted %d after three minutes, want all 5 again", got)
-		}
+		expect.Equal(t, try.Admitted(h, 10, client, "/"), 5, "admitted after three minutes")
 	})
 }
 
@@ -98,9 +92,7 @@ func TestSameBytes(t *testing.T) {
 		for i := range 200 {
 			time.Sleep(time.Duration(i*1237%7000) * time.Millisecond)
 			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			if got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, got, want, "request %d", i)
 			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
 				denied++
 			}
@@ -114,9 +106,7 @@ func TestSameBytes(t *testing.T) {
 				IdentifierExtractor: func(echo.Context) (string, error) { return "", errors.New("no address") },
 			}))
 		})
-		if want, got := try.Wire(t, failing, client, "/"), try.Wire(t, now, "nobody", "/"); got != want {
-			t.Errorf("no address:\n%s\nwant\n%s", got, want)
-		}
+		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing, client, "/"), "no address")
 	})
 }
 
@@ -147,9 +137,7 @@ func TestZeroAndFractions(t *testing.T) {
 			"Every(1, 2s)":               {limited(core.Every(1, 2*time.Second)), 1},
 			"Every(10, 3s).WithBurst(4)": {limited(core.Every(10, 3*time.Second).WithBurst(4)), 4},
 		} {
-			if got := try.Admitted(test.h, 20, client, "/"); got != test.want {
-				t.Errorf("%s: admitted %d of 20, want %d", name, got, test.want)
-			}
+			expect.Equal(t, try.Admitted(test.h, 20, client, "/"), test.want, "%s: admitted of 20", name)
 		}
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/labstack/echo/v5/middleware"
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const client = "203.0.113.9:4000"
@@ -35,9 +37,7 @@ func TestSameBytes(t *testing.T) {
 		for i := range 200 {
 			time.Sleep(time.Duration(i*1237%7000) * time.Millisecond)
 			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			if got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, got, want, "request %d", i)
 			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
 				denied++
 			}
@@ -51,8 +51,6 @@ func TestSameBytes(t *testing.T) {
 				IdentifierExtractor: func(*echo.Context) (string, error) { return "", errors.New("no address") },
 			}))
 		})
-		if want, got := try.Wire(t, failing, client, "/"), try.Wire(t, now, "nobody", "/"); got != want {
-			t.Errorf("no address:\n%s\nwant\n%s", got, want)
-		}
+		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing, client, "/"), "no address")
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -65,9 +67,7 @@ func TestSameBytes(t *testing.T) {
 						want = denied + fields + "\nToo many requests, please try again later."
 					}
 					want = strings.NewReplacer("1795421020", "946685700", "RateLimit", "Ratelimit", "\n", "\r\n").Replace(want)
-					if got := try.Wire(t, h, client, "/"); got != want {
-						t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)
-					}
+					expect.Equal(t, try.Wire(t, h, client, "/"), want, "request %d", i)
 				}
 			})
 		})
@@ -77,13 +77,9 @@ func TestSameBytes(t *testing.T) {
 func TestItAdmitsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, err := after(try.OK)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for range 2 {
-			if got := try.Admitted(h, 150, "10.0.0.7:4000", "/", "X-Forwarded-For", "192.0.2.1, 198.51.100.7"); got != 100 {
-				t.Errorf("admitted %d of 150, want 100", got)
-			}
+			expect.Equal(t, try.Admitted(h, 150, "10.0.0.7:4000", "/", "X-Forwarded-For", "192.0.2.1, 198.51.100.7"), 100, "admitted of 150")
 			time.Sleep(15 * time.Minute)
 		}
 	})
@@ -138,9 +134,7 @@ func TestSkippedResults(t *testing.T) {
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) })
 			h := stdlib.New(core.Must(core.New([]core.Rule{rule})))(next)
 			for i, want := range test.want {
-				if got := try.Get(h, client, "/").Code; got != want {
-					t.Errorf("%s: request %d: %d, want %d", name, i, got, want)
-				}
+				expect.Equal(t, try.Get(h, client, "/").Code, want, "%s: request %d", name, i)
 			}
 		})
 	}
@@ -156,9 +150,7 @@ func TestZeroAndFractions(t *testing.T) {
 			{core.Every(10, 3*time.Second).Using(core.FixedWindow), 10},
 		} {
 			h := stdlib.New(core.Must(core.New([]core.Rule{test.limit.By(keyfunc.RemoteIP)})))(try.OK)
-			if got := try.Admitted(h, 20, client, "/"); got != test.want {
-				t.Errorf("%v: admitted %d of 20, want %d", test.limit, got, test.want)
-			}
+			expect.Equal(t, try.Admitted(h, 20, client, "/"), test.want, "%v: admitted of 20", test.limit)
 		}
 	})
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -24,9 +26,7 @@ const client = "203.0.113.9:4000"
 // storeOf returns a store of go-limiter. It has a goroutine and reads the clock of the machine, so no test here is in a bubble.
 func storeOf(t *testing.T, c memorystore.Config) limiter.Store {
 	store, err := memorystore.New(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = store.Close(t.Context()) })
 	return store
 }
@@ -34,29 +34,19 @@ func storeOf(t *testing.T, c memorystore.Config) limiter.Store {
 // hourly limits each address to n requests per hour, which is longer than any test takes.
 func hourly(t *testing.T, n uint64, key httplimit.KeyFunc) http.Handler {
 	m, err := httplimit.NewMiddleware(storeOf(t, memorystore.Config{Tokens: n, Interval: time.Hour}), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m.Handle(try.OK)
 }
 
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	old, err := before(try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := try.Admitted(old, 15, client, "/"); got != 15 {
-		t.Errorf("before: admitted %d of 15, want 15", got)
-	}
+	must.Do(t, err)
+	expect.Equal(t, try.Admitted(old, 15, client, "/"), 15, "before: admitted of 15")
 	synctest.Test(t, func(t *testing.T) {
 		now, err := after(try.OK)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for range 2 { // minutes
-			if got := try.Admitted(now, 20, client, "/"); got != 15 {
-				t.Errorf("after: admitted %d of 20, want 15", got)
-			}
+			expect.Equal(t, try.Admitted(now, 20, client, "/"), 15, "after: admitted of 20")
 			time.Sleep(time.Minute)
 		}
 	})
@@ -82,21 +72,13 @@ func TestSameBytes(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		now, err := same(try.OK)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		time.Sleep(20 * time.Second)
 		for i := range want[:17] {
-			if got := wire(now, client); got != want[i] {
-				t.Errorf("request %d:\n%s\nwant\n%s", i, got, want[i])
-			}
+			expect.Equal(t, wire(now, client), want[i], "request %d", i)
 		}
-		if got := wire(now, "nobody"); got != want[17] {
-			t.Errorf("no address:\n%s\nwant\n%s", got, want[17])
-		}
-		if got := try.Get(now, client, "/").Header().Get("Retry-After"); got != "Sat, 01 Jan 2000 00:01:00 UTC" {
-			t.Errorf("Retry-After: %s, want the end of the minute", got)
-		}
+		expect.Equal(t, wire(now, "nobody"), want[17], "no address")
+		expect.Equal(t, try.Get(now, client, "/").Header().Get("Retry-After"), "Sat, 01 Jan 2000 00:01:00 UTC", "Retry-After (the end of the minute)")
 	})
 }
 
@@ -113,9 +95,7 @@ func TestZero(t *testing.T) {
 	if _, _, _, ok, _ := store.Take(t.Context(), "k"); ok {
 		t.Error("Set(0): allowed")
 	}
-	if got := try.Admitted(limited(core.PerHour(0)), 5, client, "/"); got != 0 {
-		t.Errorf("core.PerHour(0): admitted %d, want none", got)
-	}
+	expect.Equal(t, try.Admitted(limited(core.PerHour(0)), 5, client, "/"), 0, "core.PerHour(0): admitted")
 	if _, err := core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)}); err == nil {
 		t.Error("core.Every(5, 0): no error")
 	}
@@ -125,9 +105,7 @@ func TestFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := limited(core.Every(10, 3*time.Second).Using(core.FixedWindow))
 		for range 2 {
-			if got := try.Admitted(now, 20, client, "/"); got != 10 {
-				t.Errorf("admitted %d of 20, want 10", got)
-			}
+			expect.Equal(t, try.Admitted(now, 20, client, "/"), 10, "admitted of 20")
 			time.Sleep(3 * time.Second)
 		}
 	})
@@ -137,14 +115,10 @@ func TestFractions(t *testing.T) {
 func TestForgedAddress(t *testing.T) {
 	old := hourly(t, 1, httplimit.IPKeyFunc("X-Forwarded-For"))
 	for _, forged := range []string{"192.0.2.1", "192.0.2.2", "anything"} {
-		if code := try.Get(old, client, "/", "X-Forwarded-For", forged).Code; code != 200 {
-			t.Errorf("before: %s: %d, want 200", forged, code)
-		}
+		expect.Equal(t, try.Get(old, client, "/", "X-Forwarded-For", forged).Code, 200, "before: %s", forged)
 	}
 	old = hourly(t, 1, httplimit.IPKeyFunc())
-	if got := try.Admitted(old, 1, "[2001:db8::1]:4000", "/") + try.Admitted(old, 1, "[2001:db8::2]:4000", "/"); got != 2 {
-		t.Errorf("before: admitted %d of two addresses of a network, want 2", got)
-	}
+	expect.Equal(t, try.Admitted(old, 1, "[2001:db8::1]:4000", "/")+try.Admitted(old, 1, "[2001:db8::2]:4000", "/"), 2, "before: admitted of two addresses of a network")
 }
 
 // After its Close, a store of go-limiter decides nothing.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -26,9 +28,7 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 			"before": func() int { return try.Admitted(before(try.OK), 150, client, "/") },
 			"after":  func() int { return try.Admitted(after(try.OK), 150, client, "/") },
 		} {
-			if got := h(); got != 100 {
-				t.Errorf("%s: admitted %d of 150, want 100", name, got)
-			}
+			expect.Equal(t, h(), 100, "%s: admitted of 150", name)
 		}
 	})
 }
@@ -40,17 +40,13 @@ func TestRetryAfter(t *testing.T) {
 		try.Admitted(old, 100, client, "/")
 		try.Admitted(now, 100, client, "/")
 		time.Sleep(50 * time.Second)
-		if got := try.Get(old, client, "/").Header().Get("Retry-After"); got != "60" {
-			t.Errorf("before: Retry-After %s, want 60", got)
-		}
+		expect.Equal(t, try.Get(old, client, "/").Header().Get("Retry-After"), "60", "before: Retry-After")
 		got, err := time.ParseDuration(try.Get(now, client, "/").Header().Get("Retry-After") + "s")
 		if err != nil || got > 16*time.Second {
 			t.Fatalf("after: Retry-After %v, %v, want at most 16s", got, err)
 		}
 		time.Sleep(got)
-		if code := try.Get(now, client, "/").Code; code != 200 {
-			t.Errorf("after the wait: %d", code)
-		}
+		expect.Equal(t, try.Get(now, client, "/").Code, 200, "after the wait")
 	})
 }
 
@@ -83,13 +79,9 @@ func TestErrorsOfKeys(t *testing.T) {
 func TestAnEmptyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := func(*http.Request) (string, error) { return "", nil }
-		if got := try.Admitted(httprate.LimitBy(1, time.Minute, empty)(try.OK), 2, client, "/"); got != 1 {
-			t.Errorf("before: admitted %d of 2, want 1", got)
-		}
+		expect.Equal(t, try.Admitted(httprate.LimitBy(1, time.Minute, empty)(try.OK), 2, client, "/"), 1, "before: admitted of 2")
 		after := stdlib.New(core.Must(core.New([]core.Rule{core.PerMinute(1).By(empty)})))(try.OK)
-		if code := try.Get(after, client, "/").Code; code != 400 {
-			t.Errorf("after: %d, want 400", code)
-		}
+		expect.Equal(t, try.Get(after, client, "/").Code, 400, "after")
 	})
 }
 
@@ -110,13 +102,9 @@ func TestSameBytes(t *testing.T) {
 		old, now := before(try.OK), same(try.OK)
 		for i := range 110 {
 			time.Sleep(500 * time.Millisecond)
-			if want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/"); got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, try.Wire(t, now, client, "/"), try.Wire(t, old, client, "/"), "request %d", i)
 		}
-		if got := try.Get(now, client, "/").Code; got != 429 {
-			t.Errorf("after 110 requests: %d, want 429", got)
-		}
+		expect.Equal(t, try.Get(now, client, "/").Code, 429, "after 110 requests")
 		failing := httprate.LimitBy(1, time.Minute, func(*http.Request) (string, error) { return "", http.ErrNoCookie })(try.OK)
 		want, got := try.Get(failing, client, "/"), try.Get(now, "nobody", "/")
 		if got.Code != want.Code || got.Body.String() != "no address\n" {
@@ -141,14 +129,10 @@ func TestZero(t *testing.T) {
 		inContext := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			before(try.OK).ServeHTTP(w, r.WithContext(httprate.WithRequestLimit(r.Context(), 0)))
 		})
-		if code := try.Get(inContext, client, "/").Code; code != 200 {
-			t.Errorf("before, in the context: %d, want 200", code)
-		}
+		expect.Equal(t, try.Get(inContext, client, "/").Code, 200, "before, in the context")
 		rule := core.PerMinute(100).By(keyfunc.RemoteIP)
 		rule.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerMinute(0)} }
-		if code := try.Get(stdlib.New(core.Must(core.New([]core.Rule{rule})))(try.OK), client, "/").Code; code != 429 {
-			t.Errorf("after, in a tier: %d, want 429", code)
-		}
+		expect.Equal(t, try.Get(stdlib.New(core.Must(core.New([]core.Rule{rule})))(try.OK), client, "/").Code, 429, "after, in a tier")
 	})
 }
 
@@ -158,20 +142,14 @@ func TestFractions(t *testing.T) {
 			"before": httprate.LimitByIP(10, 3*time.Second)(try.OK),
 			"after":  limited(core.Every(10, 3*time.Second).Using(core.SlidingWindow)),
 		} {
-			if got := try.Admitted(h, 20, client, "/"); got != 10 {
-				t.Errorf("%s: admitted %d of 20, want 10", name, got)
-			}
+			expect.Equal(t, try.Admitted(h, 20, client, "/"), 10, "%s: admitted of 20", name)
 		}
 		short := httprate.LimitByIP(1, 500*time.Millisecond)(try.OK)
 		try.Get(short, client, "/")
-		if got := try.Get(short, client, "/").Header().Get("Retry-After"); got != "0" {
-			t.Errorf("before, 500ms: Retry-After %s, want 0", got)
-		}
+		expect.Equal(t, try.Get(short, client, "/").Header().Get("Retry-After"), "0", "before, 500ms: Retry-After")
 		now := limited(core.Every(1, 500*time.Millisecond).Using(core.SlidingWindow))
 		try.Get(now, client, "/")
-		if got := try.Get(now, client, "/").Header().Get("Retry-After"); got != "1" {
-			t.Errorf("after, 500ms: Retry-After %s, want 1", got)
-		}
+		expect.Equal(t, try.Get(now, client, "/").Header().Get("Retry-After"), "1", "after, 500ms: Retry-After")
 	})
 }
 
@@ -180,36 +158,24 @@ func TestBehindRealIP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
 		clientIP, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: proxies})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		by := func(key core.KeyFunc) http.Handler {
 			return middleware.RealIP(stdlib.New(core.Must(core.New([]core.Rule{core.PerMinute(1).By(key)})))(try.OK))
 		}
 		outside := chi.NewRouter()
-		if err := behindProxies(outside, proxies...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, behindProxies(outside, proxies...))
 		outside.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.RemoteAddr)) }))
 		for name, field := range map[string]string{
 			"True-Client-IP": "192.0.2.1", "X-Real-IP": "192.0.2.1", "X-Forwarded-For": "192.0.2.1, 192.0.2.2",
 		} {
-			if code := try.Get(by(keyfunc.RemoteIP), "10.0.0.7:4000", "/", name, field).Code; code != 500 {
-				t.Errorf("%s: RemoteIP: %d, want 500", name, code)
-			}
-			if code := try.Get(by(clientIP), "10.0.0.7:4000", "/", name, field).Code; code != 500 {
-				t.Errorf("%s: ClientIP: %d, want 500", name, code)
-			}
-			if code := try.Get(by(keyfunc.RewrittenIP), "10.0.0.7:4000", "/", name, field).Code; code != 200 {
-				t.Errorf("%s: RewrittenIP: %d, want 200", name, code)
-			}
+			expect.Equal(t, try.Get(by(keyfunc.RemoteIP), "10.0.0.7:4000", "/", name, field).Code, 500, "%s: RemoteIP", name)
+			expect.Equal(t, try.Get(by(clientIP), "10.0.0.7:4000", "/", name, field).Code, 500, "%s: ClientIP", name)
+			expect.Equal(t, try.Get(by(keyfunc.RewrittenIP), "10.0.0.7:4000", "/", name, field).Code, 200, "%s: RewrittenIP", name)
 			if w := try.Get(outside, "10.0.0.7:4000", "/", name, field); w.Code != 200 || w.Body.String() != "192.0.2.1" {
 				t.Errorf("%s: in front of RealIP: %d %s, want 200 and the address for the log", name, w.Code, w.Body)
 			}
 		}
-		if code := try.Get(by(keyfunc.RemoteIP), "10.0.0.7:4000", "/").Code; code != 200 {
-			t.Errorf("without a field: %d, want 200", code)
-		}
+		expect.Equal(t, try.Get(by(keyfunc.RemoteIP), "10.0.0.7:4000", "/").Code, 200, "without a field")
 	})
 }
 
@@ -217,9 +183,7 @@ func TestBehindRealIP(t *testing.T) {
 func TestForgedAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outside, found := chi.NewRouter(), chi.NewRouter()
-		if err := behindProxies(outside, netip.MustParsePrefix("10.0.0.0/24")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, behindProxies(outside, netip.MustParsePrefix("10.0.0.0/24")))
 		outside.Handle("/", try.OK)
 		byClientIP(found, "10.0.0.0/24")
 		found.Handle("/", try.OK)
@@ -235,9 +199,7 @@ func TestForgedAddresses(t *testing.T) {
 			admitted["Address"] += try.Admitted(found, 1, "10.0.0.7:4000", "/", "X-Forwarded-For", chain)
 		}
 		for name, want := range map[string]int{"LimitByRealIP": 200, "RealIP, then LimitByIP": 200, "ClientIP": 100, "Address": 100} {
-			if admitted[name] != want {
-				t.Errorf("%s: admitted %d of 200, want %d", name, admitted[name], want)
-			}
+			expect.Equal(t, admitted[name], want, "%s: admitted of 200", name)
 		}
 	})
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	limiter, err := newLimiter(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, charge := range map[string]func() (time.Duration, error){
 		"before": func() (time.Duration, error) { return before(t.Context(), client, "7") },
 		"after":  func() (time.Duration, error) { return after(t.Context(), limiter, "7") },
@@ -49,9 +48,7 @@ func TestACostAboveTheBurst(t *testing.T) {
 			t.Errorf("before: %+v, %v", res, err)
 		}
 		limiter, err := newLimiter(client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Cost: 20})
 		if err != nil || d.Allowed || d.RetryAfter() != core.Never {
 			t.Errorf("after: %+v, %v", d, err)
@@ -63,9 +60,7 @@ func TestRedisIsDown(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	limiter, err := newLimiter(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server.Kill()
 	if _, err := before(t.Context(), client, "7"); err == nil {
 		t.Error("before: no error")
@@ -89,9 +84,7 @@ func TestZero(t *testing.T) {
 			t.Errorf("before: a burst of 0: %+v, %v", res, err)
 		}
 		limiter, err := newLimiter(client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, test := range []struct {
 			rule    string
 			limit   core.Limit
@@ -111,21 +104,15 @@ func TestFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := server.Client(t)
 		limiter, err := newLimiter(client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		old := redis_rate.NewLimiter(client)
 		limit := redis_rate.Limit{Rate: 10, Burst: 10, Period: 3 * time.Hour}
 		claim := core.Claim{Rule: "slow", Key: "k", Limits: []core.Limit{core.Every(10, 3*time.Hour)}}
 		for i := range 11 {
 			res, err := old.Allow(t.Context(), "k", limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			d, err := limiter.Take(t.Context(), claim)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if (res.Allowed == 1) != (i < 10) || d.Allowed != (i < 10) {
 				t.Errorf("job %d: %d before, %v after", i, res.Allowed, d.Allowed)
 			}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -24,22 +26,16 @@ const client = "203.0.113.9:4000"
 // handler returns what build builds around a handler that responds with 200.
 func handler(t *testing.T, build func(http.Handler) (http.Handler, error)) http.Handler {
 	h, err := build(try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return h
 }
 
 // quota returns a handler that limits each address, in a store of at most maxKeys.
 func quota(t *testing.T, maxKeys int, q throttled.RateQuota) http.Handler {
 	store, err := memstore.NewCtx(maxKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
 	return h.RateLimit(try.OK)
 }
@@ -56,9 +52,7 @@ func TestSameBytes(t *testing.T) {
 		for i := range 200 {
 			time.Sleep(time.Duration(i*1237%5000) * time.Millisecond)
 			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			if got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, got, want, "request %d", i)
 			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
 				denied++
 			}
@@ -67,9 +61,7 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("%d of 200 denied, want some of both", denied)
 		}
 		failing := throttled.HTTPRateLimiterCtx{RateLimiter: down{}}
-		if want, got := try.Wire(t, failing.RateLimit(try.OK), client, "/"), try.Wire(t, now, "nobody", "/"); got != want {
-			t.Errorf("an error:\n%s\nwant\n%s", got, want)
-		}
+		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing.RateLimit(try.OK), client, "/"), "an error")
 	})
 }
 
@@ -83,9 +75,7 @@ func (down) RateLimitCtx(context.Context, string, int) (bool, throttled.RateLimi
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := handler(t, after)
-		if got := try.Admitted(now, 10, client, "/"); got != 6 {
-			t.Errorf("admitted %d of 10, want 6", got)
-		}
+		expect.Equal(t, try.Admitted(now, 10, client, "/"), 6, "admitted of 10")
 		if w := try.Get(now, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "3" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
@@ -95,18 +85,10 @@ func TestAnswers(t *testing.T) {
 func TestZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := quota(t, 100, throttled.RateQuota{MaxRate: throttled.PerMin(20)})
-		if got := try.Admitted(one, 10, client, "/"); got != 1 {
-			t.Errorf("MaxBurst: 0: admitted %d, want 1", got)
-		}
-		if got := try.Admitted(limited(core.PerMinute(20).WithBurst(1)), 10, client, "/"); got != 1 {
-			t.Errorf("WithBurst(1): admitted %d, want 1", got)
-		}
-		if got := try.Admitted(limited(core.PerMinute(20).WithBurst(0)), 30, client, "/"); got != 20 {
-			t.Errorf("WithBurst(0): admitted %d, want 20", got)
-		}
-		if got := try.Admitted(limited(core.PerMinute(0)), 30, client, "/"); got != 0 {
-			t.Errorf("PerMinute(0): admitted %d, want none", got)
-		}
+		expect.Equal(t, try.Admitted(one, 10, client, "/"), 1, "MaxBurst: 0: admitted")
+		expect.Equal(t, try.Admitted(limited(core.PerMinute(20).WithBurst(1)), 10, client, "/"), 1, "WithBurst(1): admitted")
+		expect.Equal(t, try.Admitted(limited(core.PerMinute(20).WithBurst(0)), 30, client, "/"), 20, "WithBurst(0): admitted")
+		expect.Equal(t, try.Admitted(limited(core.PerMinute(0)), 30, client, "/"), 0, "PerMinute(0): admitted")
 		defer func() {
 			if recover() == nil {
 				t.Error("throttled.PerMin(0) did not panic")
@@ -136,9 +118,7 @@ func TestAFullStoreForgets(t *testing.T) {
 		store := &core.MemoryStore{MaxKeys: 2}
 		now := stdlib.New(core.Must(core.New([]core.Rule{core.PerHour(1).By(keyfunc.RemoteIP)}, core.WithStore(store))))(try.OK)
 		for name, h := range map[string]http.Handler{"before": old, "after": now} {
-			if got := try.Admitted(h, 2, client, "/"); got != 1 {
-				t.Errorf("%s: admitted %d, want 1", name, got)
-			}
+			expect.Equal(t, try.Admitted(h, 2, client, "/"), 1, "%s: admitted", name)
 			for _, other := range []string{"192.0.2.1:4000", "192.0.2.2:4000", "192.0.2.3:4000"} {
 				try.Get(h, other, "/")
 			}
@@ -152,12 +132,8 @@ func TestAFullStoreForgets(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := quota(t, 100, throttled.RateQuota{MaxRate: throttled.PerHour(1)})
-		if got := try.Admitted(old, 1, "[2001:db8::1]:4000", "/") + try.Admitted(old, 1, "[2001:db8::2]:4000", "/"); got != 2 {
-			t.Errorf("before: admitted %d of two addresses of a network, want 2", got)
-		}
+		expect.Equal(t, try.Admitted(old, 1, "[2001:db8::1]:4000", "/")+try.Admitted(old, 1, "[2001:db8::2]:4000", "/"), 2, "before: admitted of two addresses of a network")
 		now := limited(core.PerHour(1))
-		if got := try.Admitted(now, 1, "[2001:db8::1]:4000", "/") + try.Admitted(now, 1, "[2001:db8::2]:4000", "/"); got != 1 {
-			t.Errorf("after: admitted %d of two addresses of a network, want 1", got)
-		}
+		expect.Equal(t, try.Admitted(now, 1, "[2001:db8::1]:4000", "/")+try.Admitted(now, 1, "[2001:db8::2]:4000", "/"), 1, "after: admitted of two addresses of a network")
 	})
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -29,9 +31,7 @@ func routes() http.Handler {
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, h := range map[string]http.Handler{"before": before(routes()), "after": after(routes())} {
-			if got := try.Admitted(h, 20, client, "/users/1"); got != 10 {
-				t.Errorf("%s: admitted %d of 20, want 10", name, got)
-			}
+			expect.Equal(t, try.Admitted(h, 20, client, "/users/1"), 10, "%s: admitted of 20", name)
 		}
 	})
 }
@@ -42,12 +42,8 @@ func TestPathsAndRoutes(t *testing.T) {
 		old, now := before(routes()), after(routes())
 		try.Admitted(old, 20, client, "/users/1")
 		try.Admitted(now, 20, client, "/users/1")
-		if got := try.Admitted(old, 20, client, "/users/2"); got != 10 {
-			t.Errorf("before: admitted %d of another path, want 10", got)
-		}
-		if got := try.Admitted(now, 20, client, "/users/2"); got != 0 {
-			t.Errorf("after: admitted %d of the same route, want 0", got)
-		}
+		expect.Equal(t, try.Admitted(old, 20, client, "/users/2"), 10, "before: admitted of another path")
+		expect.Equal(t, try.Admitted(now, 20, client, "/users/2"), 0, "after: admitted of the same route")
 	})
 }
 
@@ -68,12 +64,8 @@ func TestNoAddress(t *testing.T) {
 		limit := tollbooth.NewLimiter(1, nil)
 		limit.SetIPLookup(limiter.IPLookup{Name: "X-Real-IP"})
 		old := tollbooth.HTTPMiddleware(limit)(try.OK)
-		if got := try.Admitted(old, 50, client, "/"); got != 50 {
-			t.Errorf("before: admitted %d of 50 without X-Real-IP, want all", got)
-		}
-		if got := try.Admitted(after(routes()), 50, "nobody", "/users/1"); got != 0 {
-			t.Errorf("after: admitted %d of 50 without an address, want none", got)
-		}
+		expect.Equal(t, try.Admitted(old, 50, client, "/"), 50, "before: admitted of 50 without X-Real-IP")
+		expect.Equal(t, try.Admitted(after(routes()), 50, "nobody", "/users/1"), 0, "after: admitted of 50 without an address")
 	})
 }
 
@@ -82,9 +74,7 @@ func TestNoLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := tollbooth.HTTPMiddleware(tollbooth.NewLimiter(1, nil))(try.OK)
 		for _, remote := range []string{client, "203.0.113.10:4000", "203.0.113.11"} {
-			if got := try.Admitted(old, 50, remote, "/"); got != 1 {
-				t.Errorf("%s: admitted %d of 50, want 1", remote, got)
-			}
+			expect.Equal(t, try.Admitted(old, 50, remote, "/"), 1, "%s: admitted of 50", remote)
 		}
 	})
 }
@@ -100,9 +90,7 @@ func TestSameBytes(t *testing.T) {
 			time.Sleep(time.Duration(i*37%250) * time.Millisecond)
 			want := try.Wire(t, old, client, "/users/1", "X-Forwarded-For", "192.0.2.1")
 			got := try.Wire(t, now, client, "/users/1", "X-Forwarded-For", "192.0.2.1")
-			if got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, got, want, "request %d", i)
 			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
 				denied++
 			}
@@ -132,14 +120,10 @@ func TestZeroAndFractions(t *testing.T) {
 			"Every(10, 3s)":                  {limited(core.Every(10, 3*time.Second)), 10},
 			"Every(10, 3s).WithBurst(3)":     {limited(core.Every(10, 3*time.Second).WithBurst(3)), 3},
 		} {
-			if got := try.Admitted(test.h, 20, client, "/"); got != test.want {
-				t.Errorf("%s: admitted %d of 20, want %d", name, got, test.want)
-			}
+			expect.Equal(t, try.Admitted(test.h, 20, client, "/"), test.want, "%s: admitted of 20", name)
 		}
 		if runtime.GOARCH == "amd64" { // tollbooth converts an infinite number of seconds to a Duration
-			if got := try.Admitted(tollbooth.HTTPMiddleware(tollbooth.NewLimiter(0, nil))(try.OK), 20, client, "/"); got != 20 {
-				t.Errorf("NewLimiter(0): admitted %d of 20, want all", got)
-			}
+			expect.Equal(t, try.Admitted(tollbooth.HTTPMiddleware(tollbooth.NewLimiter(0, nil))(try.OK), 20, client, "/"), 20, "NewLimiter(0): admitted of 20")
 		}
 	})
 }

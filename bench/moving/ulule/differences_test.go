@@ -16,6 +16,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 	stdlimit "github.com/spillgate/spillgate/middleware/stdlib"
@@ -24,13 +26,9 @@ import (
 func handlers(t *testing.T) (*redistest.Server, map[string]http.Handler) {
 	s := redistest.Start(t)
 	old, err := before(s.Client(t), try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	now, err := after(s.Client(t), try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s, map[string]http.Handler{"before": old, "after": now}
 }
 
@@ -50,9 +48,7 @@ func TestDifferences(t *testing.T) {
 	if w := try.Get(hs["before"], "[2001:db8::1]:4000", "/"); w.Code != 429 || w.Header().Get("Retry-After") != "" {
 		t.Errorf("before: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
-	if code := try.Get(hs["before"], "[2001:db8::2]:4000", "/").Code; code != 200 {
-		t.Errorf("before: another address of the network: %d", code)
-	}
+	expect.Equal(t, try.Get(hs["before"], "[2001:db8::2]:4000", "/").Code, 200, "before: another address of the network")
 	var keys [2]string
 	for i, from := range []string{"[2001:db8::1]:4000", "[2001:db8::2]:4000"} {
 		keys[i], _ = keyfunc.RemoteIP(&http.Request{RemoteAddr: from})
@@ -97,13 +93,9 @@ func TestSameBytes(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		old, err := before(server.Client(t), try.OK)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		now, err := same(server.Client(t), try.OK)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		wire := func(h http.Handler) string {
 			return instant.ReplaceAllString(try.Wire(t, h, "203.0.113.9:4000", "/"), ": an instant\r")
 		}
@@ -124,9 +116,7 @@ func TestZeroAndFractions(t *testing.T) {
 			return stdlimit.New(core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)})))(try.OK)
 		}
 		none, err := limiter.NewRateFromFormatted("0-H")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, test := range []struct {
 			h    http.Handler
 			want int
@@ -138,9 +128,7 @@ func TestZeroAndFractions(t *testing.T) {
 			{limited(core.MustParseLimits("10/3s;fixed-window")[0]), 10},
 		} {
 			from := "203.0.113." + string(rune('1'+i)) + ":4000"
-			if got := try.Admitted(test.h, 20, from, "/"); got != test.want {
-				t.Errorf("%d: admitted %d of 20, want %d", i, got, test.want)
-			}
+			expect.Equal(t, try.Admitted(test.h, 20, from, "/"), test.want, "%d: admitted of 20", i)
 		}
 	})
 	if _, err := limiter.NewRateFromFormatted("10-3S"); err == nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -26,9 +28,7 @@ func TestSameBytes(t *testing.T) {
 		for i := range 200 {
 			time.Sleep(time.Duration(i*37%600) * time.Millisecond)
 			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			if got != want {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.Equal(t, got, want, "request %d", i)
 			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
 				denied++
 			}
@@ -36,18 +36,14 @@ func TestSameBytes(t *testing.T) {
 		if denied < 20 || denied > 180 {
 			t.Errorf("%d of 200 denied, want some of both", denied)
 		}
-		if want, got := try.Wire(t, old, "nobody", "/"), try.Wire(t, now, "nobody", "/"); got != want {
-			t.Errorf("no address:\n%s\nwant\n%s", got, want)
-		}
+		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, old, "nobody", "/"), "no address")
 	})
 }
 
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := after(try.OK)
-		if got := try.Admitted(now, 10, client, "/"); got != 4 {
-			t.Errorf("admitted %d of 10, want 4", got)
-		}
+		expect.Equal(t, try.Admitted(now, 10, client, "/"), 4, "admitted of 10")
 		if w := try.Get(now, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
@@ -79,9 +75,7 @@ func TestZero(t *testing.T) {
 			"NewLimiter(rate.Inf, 0)": {rate.NewLimiter(rate.Inf, 0), 100},
 			"Every(0)":                {rate.NewLimiter(rate.Every(0), 4), 100},
 		} {
-			if got := allowed(test.limiter, 100); got != test.want {
-				t.Errorf("%s: %d of 100, want %d", name, got, test.want)
-			}
+			expect.Equal(t, allowed(test.limiter, 100), test.want, "%s: of 100", name)
 			time.Sleep(24 * time.Hour)
 			if got := allowed(test.limiter, 100); name == "NewLimiter(0, 4)" && got != 0 {
 				t.Errorf("%s: %d a day later, want 0", name, got)
@@ -94,9 +88,7 @@ func TestZero(t *testing.T) {
 			"PerSecond(0).WithBurst(4)": {core.PerSecond(0).WithBurst(4), 0},
 			"PerSecond(2).WithBurst(0)": {core.PerSecond(2).WithBurst(0), 2},
 		} {
-			if got := try.Admitted(limited(test.limit), 100, client, "/"); got != test.want {
-				t.Errorf("%s: %d of 100, want %d", name, got, test.want)
-			}
+			expect.Equal(t, try.Admitted(limited(test.limit), 100, client, "/"), test.want, "%s: of 100", name)
 		}
 		if _, err := core.New([]core.Rule{core.Every(4, 0).By(keyfunc.RemoteIP)}); err == nil {
 			t.Error("core.Every(4, 0): no error")
@@ -114,9 +106,7 @@ func TestFractions(t *testing.T) {
 				"rate.Limit(10.0 / 3)": allowed(old, 20), "rate.Every": allowed(every, 20),
 				"core.Every(10, 3s)": try.Admitted(now, 20, client, "/"), "core.Every(1, 300ms)": try.Admitted(each, 20, client, "/"),
 			} {
-				if got != 10 {
-					t.Errorf("%s: %d of 20, want 10", name, got)
-				}
+				expect.Equal(t, got, 10, "%s: of 20", name)
 			}
 			time.Sleep(3 * time.Second)
 		}

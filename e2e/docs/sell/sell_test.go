@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -54,9 +55,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addrs[process%2]+path, nil)
 		r.AddCookie(&http.Cookie{Name: "customer", Value: customer})
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		resp.Body.Close()
 		return resp
 	}
@@ -76,20 +75,14 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 				t.Errorf("headers do not add up: %v", resp.Header)
 			}
 		}
-		if admitted != want {
-			t.Errorf("%d of %d requests of %s were admitted, want %d", admitted, n, customer, want)
-		}
+		expect.Equal(t, admitted, want, "of %d requests of %s were admitted", n, customer)
 	}
 	grant := func(process int, customer string, n, want int) {
 		t.Helper()
 		resp, err := http.PostForm("http://"+addrs[process]+"/support/grant", url.Values{"customer": {customer}, "n": {strconv.Itoa(n)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("grant of %d to %s: got %s, want %d", n, customer, resp.Status, want)
-		}
+		expect.Equal(t, resp.StatusCode, want, "grant of %d to %s: %s", n, customer, resp.Status)
 	}
 	use("ann", 14, 12) // the day is used up
 	use("bob", 7, 5)   // the month is
@@ -132,9 +125,7 @@ func openAccount(t *testing.T, base, name string) (shows func(texts ...string)) 
 		s := must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`)))(t)
 		return s
 	}
-	if err := chromedp.Do(ctx, chromedp.Navigate(base+"/account")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chromedp.Do(ctx, chromedp.Navigate(base+"/account")))
 	redistest.Wait(t, "the page of nobody", func() bool { return strings.Contains(text(), "Please sign in.") })
 	must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.cookie = "customer=%s"`, name))))(t)
 	return func(texts ...string) {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -34,15 +35,11 @@ func TestPrograms(t *testing.T) {
 			url := "http://" + addr + "/"
 			for n := range 110 {
 				resp, err := http.Get(url)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				_ = resp.Body.Close()
 				switch {
 				case resp.StatusCode == http.StatusTooManyRequests && n >= 100: // a request refills in 0.6s
-					if got := resp.Header.Get("Retry-After"); got != "1" {
-						t.Errorf("Retry-After %q, want 1", got)
-					}
+					expect.Equal(t, resp.Header.Get("Retry-After"), "1", "Retry-After")
 					return
 				case resp.StatusCode != http.StatusOK:
 					t.Fatalf("request %d: got %d", n+1, resp.StatusCode)
@@ -79,18 +76,14 @@ func TestMCP(t *testing.T) {
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: "http://" + addr, HTTPClient: &http.Client{Transport: secret{}}, DisableStandaloneSSE: true,
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer session.Close()
 	for n := range 20 {
 		_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: map[string]string{"text": "limits"}})
 		var denial *jsonrpc.Error
 		switch {
 		case errors.As(err, &denial) && denial.Code == -32029 && n >= 10: // a call refills in 6s
-			if !strings.Contains(string(denial.Data), `"rules":["search"]`) {
-				t.Errorf("the data are %s", denial.Data)
-			}
+			expect.Contains(t, string(denial.Data), `"rules":["search"]`, "the data are %s", denial.Data)
 			return
 		case err != nil:
 			t.Fatalf("call %d: %v", n+1, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -53,9 +54,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("limits %s and %s, want 1000 and 100000", free, pro)
 	}
 	r, _ := http.NewRequest(http.MethodGet, "http://"+page+"/limits/", nil)
-	if got := send(t, r).StatusCode; got != 200 {
-		t.Errorf("the page: got %d", got)
-	}
+	expect.Equal(t, send(t, r).StatusCode, 200, "the page")
 	write(t, filepath.Join(dir, "spillgate.yaml"), strings.Replace(string(rules), "limits: 1000/d", "limits: 2000/d", 1))
 	redistest.Wait(t, "the new rules are active", func() bool { return limit("some key") == "2000" })
 }
@@ -78,9 +77,7 @@ func login(t *testing.T, addr, password string) (code, late int) {
 func send(t *testing.T, r *http.Request) *http.Response {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp
@@ -101,12 +98,8 @@ func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
 	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(int, textproto.MIMEHeader) error { return program.Process.Signal(syscall.SIGTERM) },
 	}))
-	if got := send(t, r).StatusCode; got != http.StatusOK {
-		t.Errorf("got %d, want 200", got)
-	}
-	if err := program.Wait(); err != nil {
-		t.Errorf("the program ended with %v", err)
-	}
+	expect.Equal(t, send(t, r).StatusCode, http.StatusOK, "send(t, r).StatusCode")
+	expect.NoError(t, program.Wait(), "the program ended with")
 	claim := core.Claim{Rule: "login", Key: "ip:127.0.0.1", Limits: core.MustParseLimits("5/10m;ban=1h"), Peek: true}
 	results, err := redisstore.New(server.Client(t), redisstore.WithPrefix("shop")).Take(t.Context(), []core.Claim{claim}, nil)
 	if err != nil || results[0].Remaining != 5 {

@@ -117,8 +117,6 @@ func free(t testing.TB, host string) string {
 		return host
 	}
 	_, port, err := net.SplitHostPort(redistest.FreeAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return host + ":" + port
 }

@@ -20,12 +20,8 @@ func Child(t testing.TB, variable string) (line string, p *os.Process) {
 	cmd.Stderr = os.Stderr
 	in := must.Get(cmd.StdinPipe())(t)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	tooLate := time.AfterFunc(Timeout, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		_ = in.Close()

@@ -75,9 +75,7 @@ func (s *Server) Send(r *http.Request) Reply {
 func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
 	t.Helper()
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer resp.Body.Close()
 	body := must.Get(io.ReadAll(resp.Body))(t)
 	return Reply{resp, string(body)}
@@ -97,9 +95,7 @@ func Request(t testing.TB, method, url string, body io.Reader, fields ...string)
 // WantStatus fails the test if r has another status.
 func (r Reply) WantStatus(t testing.TB, status int) {
 	t.Helper()
-	if r.StatusCode != status {
-		t.Fatalf("status = %d, want %d; header %v, body %s", r.StatusCode, status, r.Header, r.Body)
-	}
+	must.Equal(t, r.StatusCode, status, "status; header %v, body %s", r.Header, r.Body)
 }
 
 // WantRemaining fails the test unless h has one X-RateLimit-Remaining, with the value want.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // Content types of calls.
@@ -330,9 +331,7 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 		if code := r.Header.Get("Grpc-Status"); code != fmt.Sprint(want.code) || r.body != "" || len(r.Trailer) > 0 {
 			t.Errorf("Grpc-Status %q, body %q, trailer %v", code, r.body, r.Trailer)
 		}
-		if got := r.Header.Get("Grpc-Retry-Pushback-Ms"); got != want.pushback {
-			t.Errorf("pushback %q, want %q", got, want.pushback)
-		}
+		expect.Equal(t, r.Header.Get("Grpc-Retry-Pushback-Ms"), want.pushback, "pushback")
 		failure.Code = want.name
 		bin, err := base64.RawStdEncoding.DecodeString(r.Header.Get("Grpc-Status-Details-Bin"))
 		message := fmt.Sprintf("\x08%c\x12%c%s", want.code, len(failure.Message), failure.Message)
@@ -349,9 +348,7 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 	}
 	for _, d := range failure.Details {
 		value, err := base64.RawStdEncoding.DecodeString(d.Value)
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err, "unexpected error")
 		details = append(details, d.Type+" "+string(value))
 	}
 	if err != nil || failure.Code != want.name || failure.Message == "" || !slices.Equal(details, want.details) {
@@ -399,9 +396,7 @@ func testCallDenial(t *testing.T, a Adapter) {
 					app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 					s := serveHandler(t, a.Build(app), http2)
 					got := s.send(c.request(s.URL))
-					if message := got.wantCallDenial(t, c, want); message != body.Detail {
-						t.Errorf("message %q, want %q as in the problem", message, body.Detail)
-					}
+					expect.Equal(t, got.wantCallDenial(t, c, want), body.Detail, "message as in the problem")
 					got.wantLimiting(t, problem.limiting()...)
 					app.Guards[0].Denied = func(http.Header, core.Decision) {}
 					s = serveHandler(t, a.Build(app), http2)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/ipcases"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/routes"
@@ -69,15 +70,11 @@ func testRewrittenAddress(t *testing.T, a Adapter) {
 			s.Close()
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			if row.status == 200 {
-				if lines[0] != "" {
-					t.Errorf("logged %q", lines)
-				}
+				expect.Equal(t, lines[0], "", "logged %q", lines)
 				return
 			}
 			for _, want := range []string{"level=ERROR", "203.0.113.9", "outside of that middleware", "keyfunc.ClientIP", "keyfunc.RewrittenIP"} {
-				if !strings.Contains(lines[0], want) {
-					t.Errorf("logged %q, want %q in it", lines, want)
-				}
+				expect.Contains(t, lines[0], want, "logged %q", lines)
 			}
 		})
 	}

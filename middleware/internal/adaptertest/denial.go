@@ -13,6 +13,8 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -31,16 +33,12 @@ func testCount(t *testing.T, a Adapter) {
 			want, remaining = 429, "0"
 		}
 		got.wantStatus(t, want)
-		if r := got.Header.Get("X-RateLimit-Remaining"); r != remaining {
-			t.Errorf("request %d: Remaining = %s, want %s", i+1, r, remaining)
-		}
+		expect.Equal(t, got.Header.Get("X-RateLimit-Remaining"), remaining, "request %d: Remaining", i+1)
 		if i < 3 && (got.body != "ok" || got.Header.Get("Cache-Control") != "") {
 			t.Errorf("request %d: body %q, Cache-Control %q; want the handler's answer alone", i+1, got.body, got.Header.Get("Cache-Control"))
 		}
 	}
-	if n := served.Load(); n != 3 {
-		t.Errorf("the handler ran %d times, want 3", n)
-	}
+	expect.Equal(t, served.Load(), 3, "how often the handler ran")
 }
 
 // testDenial checks the body of the default response, and that the response to HEAD has none.
@@ -110,9 +108,7 @@ func (r reply) problem(t testing.TB, status int) map[string]any {
 		t.Errorf("Cache-Control = %q", got)
 	}
 	var members map[string]any
-	if err := json.Unmarshal([]byte(r.body), &members); err != nil {
-		t.Errorf("body %q: %v", r.body, err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(r.body), &members), "body %q", r.body)
 	if detail, _ := members["detail"].(string); detail == "" {
 		t.Error("there is no detail")
 	}
@@ -129,9 +125,7 @@ func (r reply) wantNoBody(t testing.TB, status int) {
 	if r.body != "" || r.Header.Get("Content-Type") != "" {
 		t.Errorf("HEAD: body %q of type %q, want none", r.body, r.Header.Get("Content-Type"))
 	}
-	if r.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("HEAD: Cache-Control = %q", r.Header.Get("Cache-Control"))
-	}
+	expect.Equal(t, r.Header.Get("Cache-Control"), "no-store", "HEAD: Cache-Control")
 }
 
 // testDenyHandler checks that a deny handler writes the whole response, and that the decision is in its context.
@@ -260,9 +254,7 @@ func testHeaders(t *testing.T, a Adapter) {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				t.Run(row.why+", "+method, func(t *testing.T) {
 					got := s.do(method, "/")
-					if got.ProtoMajor == 2 != http2 {
-						t.Fatalf("protocol %s", got.Proto)
-					}
+					must.Equal(t, got.ProtoMajor == 2, http2, "protocol %s", got.Proto)
 					got.wantStatus(t, row.status)
 					got.wantLimiting(t, row.want...)
 				})

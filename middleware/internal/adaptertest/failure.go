@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -117,9 +118,7 @@ func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
 	var logged error
 	app.Guards[0].Log = func(err error) { logged = err }
 	got := a.serve(t, app).get("/")
-	if !errors.Is(logged, kind) {
-		t.Errorf("logged %v, want %v", logged, kind)
-	}
+	expect.ErrorIs(t, logged, kind, "logged")
 	return got
 }
 
@@ -138,9 +137,7 @@ func testErrorHandler(t *testing.T, a Adapter) {
 			var calls atomic.Int32
 			fail := func(w http.ResponseWriter, r *http.Request, err error) {
 				calls.Add(1)
-				if !errors.Is(err, row.kind) {
-					t.Errorf("error %v, want %v", err, row.kind)
-				}
+				expect.ErrorIs(t, err, row.kind, "error")
 				w.WriteHeader(http.StatusTeapot)
 				_, _ = io.WriteString(w, "<html>")
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	codes "github.com/spillgate/spillgate/middleware/internal/call"
 )
 
@@ -202,9 +203,7 @@ func (n Native) testCount(t *testing.T) {
 			t.Errorf("call %d: %+v", i+1, got)
 		}
 	}
-	if n := served.Load(); n != 3 {
-		t.Errorf("the handler ran %d times, want 3", n)
-	}
+	expect.Equal(t, served.Load(), 3, "how often the handler ran")
 }
 
 // outcomeOf returns the outcome of the call that ask sends to a method. The limiter is mounted three times, which counts once.
@@ -230,13 +229,9 @@ func (n Native) testOutcome(t *testing.T) {
 			want.Bytes = n.Size
 		}
 		got := n.outcomeOf(t, func(context.Context) int { return code }, func(send func(context.Context) NativeReply) {
-			if got := send(t.Context()); got.Code != code {
-				t.Errorf("code %d, want %d", got.Code, code)
-			}
+			expect.Equal(t, send(t.Context()).Code, code, "code")
 		})
-		if got != want {
-			t.Errorf("code %d: the outcome is %+v, want %+v", code, got, want)
-		}
+		expect.Equal(t, got, want, "code %d: the outcome", code)
 	}
 	got := n.outcomeOf(t, func(context.Context) int { panic("oops") }, func(send func(context.Context) NativeReply) { send(t.Context()) })
 	if got.Err == nil || got.Status != http.StatusInternalServerError {
@@ -251,9 +246,7 @@ func (n Native) testClientGone(t *testing.T) {
 		<-ctx.Done()
 		return 0
 	}, func(send func(context.Context) NativeReply) { send(ctx) })
-	if !errors.Is(got.Err, context.Canceled) {
-		t.Errorf("the outcome is %+v, want one of a client that has gone", got)
-	}
+	expect.ErrorIs(t, got.Err, context.Canceled, "the outcome is %+v (one of a client that has gone)", got)
 }
 
 func (n Native) testSetCost(t *testing.T) {
@@ -336,9 +329,7 @@ func (n Native) testAtOnce(t *testing.T) {
 			<-ended
 			got := send(t.Context())
 			got.wantFields(t)
-			if got.Code != 0 {
-				t.Errorf("%s: after the first call, one gets %+v", why, got)
-			}
+			expect.Equal(t, got.Code, 0, "%s: after the first call, one gets %+v", why, got)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package adaptertest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -176,9 +176,7 @@ func testClientGone(t *testing.T, a Adapter) {
 				_ = resp.Body.Close()
 			}
 		})
-		if !errors.Is(o.Err, context.Canceled) {
-			t.Errorf("HTTP/2 %v: the outcome is %+v, want one of a client that has gone", http2, o)
-		}
+		expect.ErrorIs(t, o.Err, context.Canceled, "HTTP/2 %v: the outcome is %+v (one of a client that has gone)", http2, o)
 	}
 }
 
@@ -259,9 +257,7 @@ func testUnwatchedWriter(t *testing.T, a Adapter) {
 			types = append(types, reflect.TypeOf(got))
 			above = append(above, innermost(got) == came)
 		}
-		if above[0] != above[1] {
-			t.Errorf("%s: the handler got another writer", why)
-		}
+		expect.Equal(t, above[0], above[1], "%s: the handler got another writer", why)
 		if types[0] != types[1] {
 			t.Errorf("%s: the handler got a %v, without the middleware a %v", why, types[0], types[1])
 		}

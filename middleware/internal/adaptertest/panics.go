@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A fuse makes a callback panic once, when it is armed.
@@ -163,9 +164,7 @@ func testContext(t *testing.T, a Adapter) {
 		{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
 			before, _ = core.FromContext(r.Context())
 			after, _ = l.Check(r)
-			if err := l.Refund(r.Context(), before); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, l.Refund(r.Context(), before), "Refund")
 		}},
 	}})
 	for range 3 {

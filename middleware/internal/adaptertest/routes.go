@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -60,9 +61,7 @@ func testRoutes(t *testing.T, a Adapter) {
 // wantStatuses checks that each request gets status.
 func (s *server) wantStatuses(t *testing.T, round int, requests []string, status int) {
 	for _, request := range requests {
-		if got := s.request(request); got.StatusCode != status {
-			t.Errorf("round %d: %s: status %d, want %d", round+1, request, got.StatusCode, status)
-		}
+		expect.Equal(t, s.request(request).StatusCode, status, "round %d: %s: status", round+1, request)
 	}
 }
 
@@ -102,9 +101,7 @@ func testPatterns(t *testing.T, a Adapter) {
 		if keys := p.store.asked(); !slices.Equal(keys, []string{"route:" + want}) {
 			t.Errorf("%s: keys %q, want %q", request, keys, "route:"+want)
 		}
-		if p.inHandler != want {
-			t.Errorf("%s: the handler finds %q", request, p.inHandler)
-		}
+		expect.Equal(t, p.inHandler, want, "%s: the handler finds", request)
 	}
 }
 
@@ -301,9 +298,7 @@ func testBatch(t *testing.T, a Adapter) {
 	for range 3 {
 		got := s.do(http.MethodPost, "/start")
 		got.wantStatus(t, 200)
-		if got.Header.Get("X-RateLimit-Resource") != "api" {
-			t.Errorf("the batch shows %v, want the limit that the batch itself has", got.limiting())
-		}
+		expect.Equal(t, got.Header.Get("X-RateLimit-Resource"), "api", "the batch shows %v (the limit that the batch itself has)", got.limiting())
 	}
 	s.wantUsed(t, 3, 5)
 }
@@ -335,9 +330,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 	}
 	mu.Unlock()
 	s.wantUsed(t, 4, 4)
-	if s.logins != 2 {
-		t.Errorf("%d logins ran, want 2", s.logins)
-	}
+	expect.Equal(t, s.logins, 2, "logins ran")
 }
 
 // wantUsed checks how much of the rules is used. Without CostAfter, that is the number of logins that ran.
@@ -345,9 +338,7 @@ func (s *rerouted) wantUsed(t *testing.T, api, login int) {
 	t.Helper()
 	for rule, want := range map[string]int{"api": api, "login": login} {
 		d := must.Get(s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: "user:" + secret, Peek: true}))(t)
-		if used := d.Results[0].Limit.Capacity() - d.Results[0].Remaining; used != want {
-			t.Errorf("%d of %s used, want %d", used, rule, want)
-		}
+		expect.Equal(t, d.Results[0].Limit.Capacity()-d.Results[0].Remaining, want, "of %s used", rule)
 	}
 	if s.logins > login {
 		t.Errorf("%d logins ran, want %d", s.logins, login)

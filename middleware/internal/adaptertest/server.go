@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // timeout bounds every wait of the suite.
@@ -93,9 +94,7 @@ func (s *server) send(r *http.Request) reply {
 
 func (r reply) wantStatus(t testing.TB, status int) {
 	t.Helper()
-	if r.StatusCode != status {
-		t.Errorf("status = %d, want %d; header %v, body %s", r.StatusCode, status, r.Header, r.body)
-	}
+	expect.Equal(t, r.StatusCode, status, "status; header %v, body %s", r.Header, r.body)
 }
 
 // limiting returns the rate limit fields of r, sorted, as "Name: value".

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -89,9 +90,7 @@ func (a Adapter) upload(t *testing.T, handle func(*http.Request), http2 bool, gu
 	}}}}), &v), http2)
 	body, contentType := form(t)
 	r, err := http.NewRequest(http.MethodPost, s.URL+"/users/42?q=1", struct{ io.Reader }{body}) // of unknown length
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Content-Type", contentType)
 	r.Trailer = http.Header{"X-Declared": {"1"}}
 	s.send(r)
@@ -202,9 +201,7 @@ func testResponseWriter(t *testing.T, a Adapter) {
 				seen[s.get("/").body] = true
 			}
 		}
-		if len(seen) != 1 {
-			t.Errorf("the writer differs: %v", seen)
-		}
+		expect.Equal(t, len(seen), 1, "the writer differs: %v", seen)
 	}
 }
 
@@ -272,9 +269,7 @@ func upgrade(t *testing.T, address string) {
 	resp, err := http.ReadResponse(answer, nil)
 	must.Do(t, err)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("status %d", resp.StatusCode)
-	}
+	must.Equal(t, resp.StatusCode, http.StatusSwitchingProtocols, "status")
 	_, _ = io.WriteString(conn, "hello")
 	echoed := make([]byte, 5)
 	if _, err := io.ReadFull(answer, echoed); err != nil || string(echoed) != "hello" {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A turns is a store whose requests have their turn after a wait. It counts the charges that were not refunded.
@@ -318,9 +319,7 @@ func testWaitingHoldsNothing(t *testing.T, a Adapter) {
 	l, store := bookingsOf(core.Rule{Name: "places", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}})
 	app := single(Guard{Limiter: l})
 	app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) {
-		if held := store.Stats().Held; held != 1 {
-			t.Errorf("%d places are held while one handler runs", held)
-		}
+		expect.Equal(t, store.Stats().Held, 1, "places held while one handler runs")
 		ok(w, r)
 	}
 	s := a.serve(t, app)

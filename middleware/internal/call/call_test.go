@@ -8,6 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestOf checks which requests are calls.
@@ -49,9 +52,7 @@ func TestOf(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 		}
-		if got := Of(r); got != row.want {
-			t.Errorf("%+v: got %d", row, got)
-		}
+		expect.Equal(t, Of(r), row.want, "%+v", row)
 	}
 }
 
@@ -59,9 +60,7 @@ func TestOf(t *testing.T) {
 func TestHTTPStatus(t *testing.T) {
 	for code, want := range map[Code]int{-1: 500, 0: 200, 1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400,
 		10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401, 17: 500, 1 << 40: 500} {
-		if got := code.HTTPStatus(); got != want {
-			t.Errorf("code %d is %d, want %d", code, got, want)
-		}
+		expect.Equal(t, code.HTTPStatus(), want, "code %d", code)
 	}
 }
 
@@ -94,9 +93,7 @@ func TestCutFrames(t *testing.T) {
 		for i := range len(body) + 1 {
 			for j := i; j <= len(body); j++ {
 				parts := [][]byte{[]byte(body[:i]), []byte(body[i:j]), []byte(body[j:])}
-				if got := statusOf(contentType, nil, parts...); got != http.StatusNotFound {
-					t.Fatalf("%s, cut at %d and %d: status %d", contentType, i, j, got)
-				}
+				must.Equal(t, statusOf(contentType, nil, parts...), http.StatusNotFound, "%s, cut at %d and %d: status", contentType, i, j)
 				if got := statusOf(contentType, nil, parts[:2]...); j < len(body) && got != http.StatusInternalServerError {
 					t.Fatalf("%s, only %d bytes in two parts: status %d", contentType, j, got)
 				}

@@ -258,9 +258,7 @@ func TestPagesShareNothing(t *testing.T) {
 		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
 			t.Fatalf("got %v", h)
 		}
-		if p.Violated[0] != "a" {
-			t.Fatalf("violated %q", p.Violated)
-		}
+		must.Equal(t, p.Violated[0], "a", "violated %q", p.Violated)
 		h["Cache-Control"][0], h["Content-Type"][0], p.Violated[0] = "public", "text/html", "b"
 	}
 }

@@ -1,6 +1,10 @@
 package route
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+)
 
 func TestBraces(t *testing.T) {
 	for pattern, want := range map[string]string{
@@ -15,9 +19,7 @@ func TestBraces(t *testing.T) {
 		`/v1/docs\:undelete`:     "/v1/docs:undelete",
 		`/v1/:doc\`:              `/v1/{doc\}`,
 	} {
-		if got := Braces(pattern); got != want {
-			t.Errorf("Braces(%q) = %q, want %q", pattern, got, want)
-		}
+		expect.Equal(t, Braces(pattern), want, "Braces(%q)", pattern)
 	}
 }
 
@@ -32,8 +34,6 @@ func TestWithoutMethod(t *testing.T) {
 		"GET example.com/a/{$}": "example.com/a/{$}",
 		"example.com/{path...}": "example.com/{path...}",
 	} {
-		if got := WithoutMethod(pattern); got != want {
-			t.Errorf("WithoutMethod(%q) = %q, want %q", pattern, got, want)
-		}
+		expect.Equal(t, WithoutMethod(pattern), want, "WithoutMethod(%q)", pattern)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
@@ -64,8 +65,6 @@ func TestFind(t *testing.T) {
 		if err != nil {
 			got = "error"
 		}
-		if got != row.want {
-			t.Errorf("%s in %s: got %q, %v, want %q", row.path, row.routes, got, err, row.want)
-		}
+		expect.Equal(t, got, row.want, "%s in %s, %v", row.path, row.routes, err)
 	}
 }

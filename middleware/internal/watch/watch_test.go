@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 )
 
@@ -79,9 +79,7 @@ var watchCases = map[string]struct {
 func TestWatch(t *testing.T) {
 	for why, row := range watchCases {
 		for name, w := range map[string]http.ResponseWriter{"another": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
-			if got := outcomeOf(w, row.method, row.handle); got != row.want {
-				t.Errorf("%s, %s: got %+v, want %+v", why, name, got, row.want)
-			}
+			expect.Equal(t, outcomeOf(w, row.method, row.handle), row.want, "%s, %s", why, name)
 		}
 	}
 	failing := func(w http.ResponseWriter) {
@@ -89,9 +87,7 @@ func TestWatch(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("ok"))
 	}
-	if got, want := outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}); got != want {
-		t.Errorf("a connection that fails: got %+v, want %+v", got, want)
-	}
+	expect.Equal(t, outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}), "a connection that fails")
 }
 
 // likeHTTP1 has the methods of net/http's ResponseWriter for HTTP/1.
@@ -224,14 +220,10 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 		if sets[of(w)] = true; of(watched) != of(w) {
 			t.Errorf("%+v became %+v", of(w), of(watched))
 		}
-		if err := http.NewResponseController(watched).SetReadDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
-			t.Error("SetReadDeadline did not fail although the wrapped writer hides it")
-		}
+		expect.ErrorIs(t, http.NewResponseController(watched).SetReadDeadline(time.Time{}), http.ErrNotSupported, "SetReadDeadline did not fail although the wrapped writer hides it")
 		if f, ok := watched.(http.Flusher); ok {
 			f.Flush()
-			if seen.status.Load() != 200 {
-				t.Errorf("%+v: a flush was not recorded", of(w))
-			}
+			expect.Equal(t, seen.status.Load(), 200, "%+v: a flush was not recorded", of(w))
 		}
 		if h, ok := watched.(http.Hijacker); ok {
 			seen.status.Store(0)
@@ -240,13 +232,9 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 			}
 		}
 	}
-	if len(sets) != 16 {
-		t.Errorf("%d sets, want 16", len(sets))
-	}
+	expect.Equal(t, len(sets), 16, "sets")
 	deep, _ := Writer(unwraps{http.ResponseWriter(within)}, httptest.NewRequest(http.MethodGet, "/", nil))
-	if err := http.NewResponseController(deep).SetReadDeadline(time.Time{}); err != nil {
-		t.Errorf("cannot set a deadline of the wrapped writer: %v", err)
-	}
+	expect.NoError(t, http.NewResponseController(deep).SetReadDeadline(time.Time{}), "cannot set a deadline of the wrapped writer")
 }
 
 // all has every optional interface.

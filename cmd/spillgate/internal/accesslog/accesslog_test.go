@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -117,9 +118,7 @@ func lastOf(t *testing.T, r io.Reader, o Options) (*Reader, Entry) {
 		if errors.Is(err, io.EOF) {
 			return reader, last
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		last = e
 	}
 }
@@ -345,9 +344,7 @@ func TestDurations(t *testing.T) {
 func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
 	for _, tt := range logs {
 		p, err := NewParser(Options{Format: tt.format})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		e := Entry{Client: "x", User: "x", Host: "x", Status: 7, Duration: 7, Started: true, Header: http.Header{}}
 		for line := range strings.SplitSeq(tt.lines, "\n") {
 			err = p.Parse(line, &e)
@@ -526,9 +523,7 @@ func fuzz(f *testing.F, format string) {
 }
 
 func TestEachFormatIsAFuzzTarget(t *testing.T) {
-	if len(Formats) != 10 {
-		t.Errorf("there are %d formats and 10 fuzz targets", len(Formats))
-	}
+	expect.Equal(t, len(Formats), 10, "there are formats and 10 fuzz targets")
 }
 
 // allLines returns the lines and, in < >, the errors that next returns.

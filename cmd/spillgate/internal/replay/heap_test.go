@@ -33,9 +33,7 @@ func TestClientsTakeLittleMemory(t *testing.T) {
 	before := liveHeap()
 	var r *runner
 	p, _, err := newPlayer(f, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := must.Get(newEvenPlayer(p))(t)
 	r = &runner{player: p, even: s, report: &Report{}, routes: make(map[string]int)}
 	next := must.Get(Order([]Source{source}, false))(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog/logtest"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -49,15 +50,9 @@ func TestRuleCountsOnlyItsOwnDenials(t *testing.T) {
 		{Name: "a", Limits: []string{"1/1h"}, Asked: 2, Denied: 1, Keys: 1, KeysHit: 1, HitShares: []int{4: 1, 6: 0}, Hit: []ClientReport{{"ip:1.1.1.1", 2, 1}}},
 		{Name: "trial", Limits: []string{"1/1h"}, DryRun: true, Asked: 7, Denied: 6, Keys: 1, KeysHit: 1, HitShares: []int{6: 1}, Hit: []ClientReport{{"const:x", 7, 6}}},
 	}
-	if got, want := fmt.Sprintf("%+v", rep.Rules), fmt.Sprintf("%+v", want); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := fmt.Sprint(rep.Routes); got != "[{GET /c/{} 2} {GET /a 1}]" {
-		t.Errorf("got routes %s", got)
-	}
-	if got := fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Denied, rep.Timeline.Would, rep.Would); got != "[7] [3] [3] 3" {
-		t.Errorf("got %s", got)
-	}
+	expect.Equal(t, fmt.Sprintf("%+v", rep.Rules), fmt.Sprintf("%+v", want), "result")
+	expect.Equal(t, fmt.Sprint(rep.Routes), "[{GET /c/{} 2} {GET /a 1}]", "routes")
+	expect.Equal(t, fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Denied, rep.Timeline.Would, rep.Would), "[7] [3] [3] 3", "result")
 }
 
 func TestWholeSecondsGiveARange(t *testing.T) {
@@ -241,7 +236,5 @@ func TestClientsByTheirShareOfDeniedRequests(t *testing.T) {
 			tally.names[uint64(hash)] = "key"
 		}
 	}
-	if got, want := tally.hitShares(), []int{2, 2, 0, 1, 2, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v for the bounds %v", got, want, Shares)
-	}
+	expect.Elements(t, tally.hitShares(), []int{2, 2, 0, 1, 2, 1, 2}, "for the bounds %v", Shares)
 }

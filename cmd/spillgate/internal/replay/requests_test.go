@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestRequestsAreWhatTheServerReceived(t *testing.T) {
@@ -64,9 +66,7 @@ func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 
 func TestFailedRequestsAreNotCounted(t *testing.T) {
 	p, _, err := newPlayer(rules(t, "rules: [{name: a, key: ip, limits: 1/s}, {name: b, key: header(X-A), limits: 1/s}]"), func(string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := sent(0, "x", "/")
 	if p.decide(&e, e.At); p.errs != 1 || len(p.asks) != 0 || p.rules[0].asked != 0 {
 		t.Errorf("got %d errors, asks %v, %d counted", p.errs, p.asks, p.rules[0].asked)
@@ -103,9 +103,7 @@ func TestRequestsAreDecidedAtTheirStartOrEnd(t *testing.T) {
 		for _, r := range rep.Routes {
 			got = append(got, fmt.Sprint(r.Route, " ", r.Denied))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("at start %v: denied %q, want %q", at, got, want)
-		}
+		expect.Elements(t, got, want, "at start %v: denied", at)
 	}
 }
 

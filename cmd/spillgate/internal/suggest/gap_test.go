@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -122,22 +123,16 @@ func TestGaps(t *testing.T) {
 		for range tt.others {
 			p.add(5)
 		}
-		if got := p.gap(); got != tt.want {
-			t.Errorf("%s and %d times 5: got %+v, want %+v", tt.bursts, tt.others, got, tt.want)
-		}
+		expect.Equal(t, p.gap(), tt.want, "%s and %d times 5", tt.bursts, tt.others)
 	}
 }
 
 // A limit leaves room above the other clients' needs, as long as it still hits the clients above the gap.
 func TestLimitInAGap(t *testing.T) {
 	for g, want := range map[Gap]int{{1, 1000, 5}: 10, {1, 20, 5}: 10, {1, 19, 5}: 9, {1, 11, 5}: 7, {1, 3, 1}: 1} {
-		if got := g.burst(); got != want {
-			t.Errorf("%+v: got %d, want %d", g, got, want)
-		}
+		expect.Equal(t, g.burst(), want, "%+v", g)
 	}
-	if got := peaksOf(2, 3, 5, 7, 7).excess(3); got != 10 {
-		t.Errorf("got %d, want 2 and twice 4", got)
-	}
+	expect.Equal(t, peaksOf(2, 3, 5, 7, 7).excess(3), 10, "2 and twice 4")
 }
 
 // In the first half alone, no client stands out. That does not remove the gap of the whole log.

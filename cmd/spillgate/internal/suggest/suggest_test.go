@@ -14,6 +14,8 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog/logtest"
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
 	"pgregory.net/rapid"
@@ -30,9 +32,7 @@ const perIP = "rules: [{key: ip, limits: 1/s}]"
 func run(t rapid.TB, src string, keep float64, log entries) *Report {
 	t.Helper()
 	rep, err := Run(context.Background(), rules(t, src), []replay.Source{&log}, Options{Keep: keep, Within: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return rep
 }
 
@@ -80,9 +80,7 @@ func TestBurstsOfASmallLog(t *testing.T) {
 		for _, burst := range []int{1, 9, 10, 17, 18, 19, 20} {
 			got = append(got, rep.at(t, tt.rate).HitBy(burst))
 		}
-		if !slices.Equal(got, tt.hit) {
-			t.Errorf("%s: got %v clients hit, want %v", tt.rate, got, tt.hit)
-		}
+		expect.Elements(t, got, tt.hit, "%s: clients hit", tt.rate)
 	}
 }
 
@@ -220,9 +218,7 @@ func TestHalvesStartWithEmptyBuckets(t *testing.T) {
 		p    *peaks
 		want string
 	}{{whole[0], "map[1:1 5:1]"}, {first[0], "map[3:1]"}, {second[0], "map[1:1 2:1]"}} {
-		if got := fmt.Sprint(want.p.counts); got != want.want {
-			t.Errorf("part %d: clients by burst are %s, want %s", i, got, want.want)
-		}
+		expect.Equal(t, fmt.Sprint(want.p.counts), want.want, "part %d: clients by burst", i)
 	}
 }
 
@@ -328,9 +324,7 @@ func TestToleranceLimits(t *testing.T) {
 
 func TestRoundedNumbers(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 10, 11: 12, 19: 20, 21: 25, 49: 50, 51: 60, 99: 100, 101: 120, 421: 450, 951: 1000, 12_345: 14_000} {
-		if got := roundUp(n); got != want {
-			t.Errorf("%d: got %d, want %d", n, got, want)
-		}
+		expect.Equal(t, roundUp(n), want, "%d", n)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
@@ -233,9 +234,7 @@ func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 		}
 		return nil
 	})
-	if got := serve(e, http.MethodGet, "/").Header().Get("X-RateLimit-Remaining"); got != "27" {
-		t.Errorf("remaining %q, want 27 of 30", got)
-	}
+	expect.Equal(t, serve(e, http.MethodGet, "/").Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
 	var none C
 	if c, ok := v.ContextOf(httptest.NewRequest(http.MethodGet, "/", nil)); ok || c != none {
 		t.Errorf("a request without the middleware has the context %v", c)
@@ -273,9 +272,7 @@ func (v Version[E, C, H, M, R]) testRequestIsRestored(t *testing.T) {
 		}, v.limit(core.PerHour(1).By(anyone)), v.limit(core.PerHour(1).By(anyone)))
 		e.Add(http.MethodGet, "/", row.handle)
 		serve(e, http.MethodGet, "/")
-		if (before == after) != row.same {
-			t.Errorf("%s: same request %v, want %v", why, before == after, row.same)
-		}
+		expect.Equal(t, before == after, row.same, "%s: same request", why)
 		if changed := after.Host == "changed" || after.Context().Value(key{}) == "changed"; changed != row.changed {
 			t.Errorf("%s: changed %v", why, changed)
 		}
@@ -331,9 +328,7 @@ func (v Version[E, C, H, M, R]) testRealIP(t *testing.T) {
 				return "k", nil
 			})))
 			e.Add(http.MethodGet, "/", func(c C) error {
-				if c.Request().RemoteAddr != row.peer {
-					t.Errorf("the handler gets the peer %s", c.Request().RemoteAddr)
-				}
+				expect.Equal(t, c.Request().RemoteAddr, row.peer, "the handler gets the peer")
 				return nil
 			})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -345,9 +340,7 @@ func (v Version[E, C, H, M, R]) testRealIP(t *testing.T) {
 			if key != row.want && (err == nil || !strings.Contains(err.Error(), row.want)) {
 				t.Errorf("got %q, %v, want %s", key, err, row.want)
 			}
-			if (err == nil) != (key != "") {
-				t.Errorf("got %q, %v", key, err)
-			}
+			expect.Equal(t, err == nil, key != "", "%q, %v", key, err)
 		})
 	}
 	if key, err := v.RealIP(httptest.NewRequest(http.MethodGet, "/", nil)); key != "" || !errors.Is(err, core.ErrInvalid) {

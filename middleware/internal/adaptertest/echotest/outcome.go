@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
@@ -160,9 +161,7 @@ func (v Version[E, C, H, M, R]) testOutcome(t *testing.T, more map[string]Ending
 		if len(got) != 1 || got[0].Status != end.Status || (got[0].Err != nil) != end.Err {
 			t.Errorf("%s: the outcomes are %+v, want status %d, error %v", why, got, end.Status, end.Err)
 		}
-		if w.Code != end.Wire {
-			t.Errorf("%s: the client got %d, want %d", why, w.Code, end.Wire)
-		}
+		expect.Equal(t, w.Code, end.Wire, "%s: the client", why)
 	}
 }
 
@@ -197,9 +196,7 @@ func (v Version[E, C, H, M, R]) testErrorIsHandledOnce(t *testing.T) {
 		})
 		v.SetErrorHandler(e, func(C, error) { calls++ })
 		serve(e, http.MethodGet, "/")
-		if calls != 1 {
-			t.Errorf("%s: %d calls, want 1", why, calls)
-		}
+		expect.Equal(t, calls, 1, "%s: calls", why)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // testPatterns checks which pattern a key func finds, before the router and after it, and that finding it does not change the request.
@@ -59,9 +60,7 @@ func (v Version[E, C, H, M, R]) testLastParameter(t *testing.T) {
 	for _, path := range []string{"/items/3", "/items/3/", "/items/3/x", "/items/3/../", "/items/3%2Fx", "/items/../items/3", "/items//3", "/items/", "/items/%2e%2e/3"} {
 		serve(e, http.MethodGet, path)
 	}
-	if served != 1 {
-		t.Errorf("the handler ran %d times, want 1", served)
-	}
+	expect.Equal(t, served, 1, "how often the handler ran")
 }
 
 // testRewritesInFront checks that Rule.Routes reads what echo has routed, although middleware in front of the limiter has rewritten the
@@ -88,9 +87,7 @@ func (v Version[E, C, H, M, R]) testRewritesInFront(t *testing.T) {
 		for range 20 {
 			serve(e, http.MethodPost, "/api/login")
 		}
-		if logins != 5 {
-			t.Errorf("%s: %d logins, want 5", pattern, logins)
-		}
+		expect.Equal(t, logins, 5, "%s: logins", pattern)
 	}
 }
 
@@ -163,9 +160,7 @@ func (v Version[E, C, H, M, R]) testRewritesBehindPre(t *testing.T) {
 		for why, guards := range map[string][]M{
 			"none": nil, "one": {v.limit(rule)}, "two": {v.limit(rule), v.limit(rule)}, "watching": {v.limit(watching)},
 		} {
-			if got := request(guards, line[0], line[1]); got != want {
-				t.Errorf("%v, limiters %s: got %s, want %s", line, why, got, want)
-			}
+			expect.Equal(t, request(guards, line[0], line[1]), want, "%v, limiters %s", line, why)
 		}
 	}
 }

@@ -1,0 +1,77 @@
+// Package expect compares what a test got with what it wants, and goes on:
+//
+//	expect.Equal(t, w.Code, 429, "request %d", i)
+//
+// fails with "request 3: got 200, want 429". Package must has the same comparison for tests that cannot go on.
+package expect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// T is a test: of package testing, or of rapid.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Equal fails t if got is not want. The format and its args say what was compared.
+func Equal[V comparable](t T, got, want V, format string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s", Difference(got, want, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Elements fails t if got has other elements than want, or the same in another order.
+func Elements[V comparable](t T, got, want []V, format string, args ...any) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", Difference(got, want, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Contains fails t if part is not in got.
+func Contains(t T, got, part, format string, args ...any) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Errorf("%s: got %q, want %q in it", fmt.Sprintf(format, args...), got, part)
+	}
+}
+
+// NoError fails t if err is not nil.
+func NoError(t T, err error, format string, args ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+// ErrorIs fails t if err does not wrap want.
+func ErrorIs(t T, err, want error, format string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", fmt.Sprintf(format, args...), err, want)
+	}
+}
+
+// Difference says that about is got where want is expected.
+func Difference(got, want any, about string) string {
+	g, w := text(got), text(want)
+	if strings.Contains(g+w, "\n") {
+		return fmt.Sprintf("%s: got\n%s\nwant\n%s", about, g, w)
+	}
+	return fmt.Sprintf("%s: got %s, want %s", about, g, w)
+}
+
+// text returns v as %+v does, and quotes a string that is a line.
+func text(v any) string {
+	s, ok := v.(string)
+	if ok && !strings.Contains(s, "\n") {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprintf("%+v", v)
+}
