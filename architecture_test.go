@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 var namedFile = regexp.MustCompile("`([a-z/_]+(?:\\.go)?)`")
@@ -16,13 +18,9 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	text := readText(t, "docs/architecture.md")
 	names := namedFile.FindAllStringSubmatch(text, -1)
 	for _, name := range names {
-		if _, err := os.Stat(name[1]); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, expect.ErrorOf(os.Stat(name[1])), "Stat")
 	}
-	if len(names) < 12 {
-		t.Errorf("found %d names of files, want the files of every step", len(names))
-	}
+	expect.AtLeast(t, len(names), 12, "found names of files (the files of every step)")
 }
 
 // TestPackageCommentNamesFilesThatExist checks the files that the package comment of core tells readers to open.
@@ -30,13 +28,9 @@ func TestPackageCommentNamesFilesThatExist(t *testing.T) {
 	_, text, _ := strings.Cut(readText(t, "core/doc.go"), "# Reading the code")
 	names := regexp.MustCompile(`\b[a-z_]+\.go\b`).FindAllString(text, -1)
 	for _, name := range names {
-		if _, err := os.Stat("core/" + name); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, expect.ErrorOf(os.Stat("core/"+name)), "Stat")
 	}
-	if len(names) < 5 {
-		t.Errorf("found %d names of files, want the files of every step", len(names))
-	}
+	expect.AtLeast(t, len(names), 5, "found names of files (the files of every step)")
 }
 
 // TestProgramsOfPackageComments checks that the first program in each package comment is also an example, so that the
@@ -46,9 +40,7 @@ func TestProgramsOfPackageComments(t *testing.T) {
 	for _, file := range []string{"doc.go", "core/doc.go"} {
 		text := readText(t, file)
 		program := programIn(text)
-		if _, err := parser.ParseFile(token.NewFileSet(), file, program, parser.AllErrors); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
+		expect.NoError(t, expect.ErrorOf(parser.ParseFile(token.NewFileSet(), file, program, parser.AllErrors)), "%s", file)
 		_, body, ok := strings.Cut(program, "func main() {")
 		if body = squeeze(strings.TrimSuffix(strings.TrimSpace(body), "}")); !ok || !strings.Contains(examples, body) {
 			t.Errorf("%s: no example has the body of its program:\n%s", file, body)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -47,15 +48,11 @@ var testOfPromise = regexp.MustCompile(`^([\w./]+): (?:((?:Test|Fuzz)\w+)(?: ("[
 // TestPromisesHaveTests checks that each promise has a test, and that the test exists.
 func TestPromisesHaveTests(t *testing.T) {
 	all := promises(t)
-	if len(all) < 250 {
-		t.Errorf("%s has %d promises, want at least 250", promisesPage, len(all))
-	}
+	expect.AtLeast(t, len(all), 250, "%s has promises", promisesPage)
 	dirs := make(map[string]*declarations)
 	seen := make(map[string]bool)
 	for _, p := range all {
-		if seen[p.text] {
-			t.Errorf("%s has this promise twice: %s", promisesPage, p.text)
-		}
+		expect.True(t, !seen[p.text], "%s has this promise twice: %s", promisesPage, p.text)
 		seen[p.text] = true
 		found := testOfPromise.FindStringSubmatch(p.test)
 		if found == nil {
@@ -93,10 +90,8 @@ type declarations struct{ tests, texts map[string]bool }
 func declarationsIn(t *testing.T, dir string) *declarations {
 	t.Helper()
 	d := &declarations{make(map[string]bool), make(map[string]bool)}
-	paths, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
-	if err != nil || len(paths) == 0 {
-		t.Errorf("%s names the package %s, which has no files: %v", promisesPage, dir, err)
-	}
+	paths := must.Get(filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go")))(t)
+	expect.NotEqual(t, len(paths), 0, "%s names the package %s, which has no files", promisesPage, dir)
 	for _, path := range paths {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		must.Do(t, err)

@@ -53,9 +53,7 @@ func TestSnippetsCompile(t *testing.T) {
 			}
 		}
 	}
-	if snippets < 30 {
-		t.Errorf("found %d snippets, want at least 30", snippets)
-	}
+	expect.AtLeast(t, snippets, 30, "found snippets")
 }
 
 // TestFirstScreen checks that README.md begins with a whole program of at most 16 lines, and shows both commands within 60 lines.
@@ -161,14 +159,10 @@ func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 				continue // of Prometheus
 			}
 			files++
-			if _, err := rulefile.Check(page, []byte(block[1])); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, expect.ErrorOf(rulefile.Check(page, []byte(block[1]))), "Check")
 		}
 	}
-	if files == 0 {
-		t.Error("no page shows rules")
-	}
+	expect.NotEqual(t, files, 0, "no page shows rules")
 }
 
 // TestLinksLeadSomewhere checks the links of each page to files of the repository and to headings.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A resultTable is a table of bench/RESULTS.md: the cells of each contestant by column, and the name of the first column.
@@ -95,9 +97,7 @@ func TestSpeedIsFromResults(t *testing.T) {
 		if row["× best peer"] == "" || strings.HasPrefix(name, "a server over sockets") || strings.HasPrefix(name, "lease") {
 			continue
 		}
-		if !quoted[name] {
-			t.Errorf("README.md does not quote %q", name)
-		}
+		expect.True(t, quoted[name], "README.md does not quote %q", name)
 		if worst == "" || behind(row) > behind(results[worst]["spillgate"]) {
 			worst = name
 		}

@@ -70,14 +70,8 @@ func TestSourcesAreOfACommitButForTheBench(t *testing.T) {
 	must.Do(t, sources(t.Context(), "HEAD", dir))
 	now := must.Get(os.ReadFile("against.go"))(t)
 	for _, name := range []string{"go.mod", "core/limit.go"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, expect.ErrorOf(os.Stat(filepath.Join(dir, name))), "Stat")
 	}
-	if copied, err := os.ReadFile(filepath.Join(dir, "bench", "against.go")); err != nil || string(copied) != string(now) {
-		t.Errorf("the copy of the bench differs, %v", err)
-	}
-	if err := sources(t.Context(), "no-such-commit", t.TempDir()); err == nil {
-		t.Error("a commit that does not exist: no error")
-	}
+	expect.Equal(t, string(must.Get(os.ReadFile(filepath.Join(dir, "bench", "against.go")))(t)), string(now), "the copy of the bench differs")
+	expect.Fails(t, sources(t.Context(), "no-such-commit", t.TempDir()), "a commit that does not exist")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -28,9 +29,7 @@ func TestQuick(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, args := range [][]string{{"-rows", "("}, {"-rows", "no such row"}, {"-rounds", "x"}} {
-		if err := bench(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%q passed", args)
-		}
+		expect.Fails(t, bench(t.Context(), args, io.Discard, io.Discard), "%q passed", args)
 	}
 	var out bytes.Buffer
 	must.Do(t, bench(t.Context(), []string{"-quick", "-rows", "net/http, denied$"}, &out, io.Discard))
@@ -59,9 +58,7 @@ func TestReports(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", name, want, c.text)
 			}
 		}
-		if strings.Contains(c.text, c.lacks) {
-			t.Errorf("%s: %q does not belong in\n%s", name, c.lacks, c.text)
-		}
+		expect.True(t, !strings.Contains(c.text, c.lacks), "%s: %q does not belong in\n%s", name, c.lacks, c.text)
 	}
 }
 

@@ -49,9 +49,7 @@ func TestMemoryContestantsShareState(t *testing.T) {
 		for range five.Rate {
 			one("ann")
 		}
-		if other("ann") {
-			t.Errorf("%s: a second goroutine was admitted what the first had used", s.Name)
-		}
+		expect.True(t, !other("ann"), "%s: a second goroutine was admitted what the first had used", s.Name)
 	}
 }
 
@@ -126,13 +124,7 @@ func TestMiddlewaresLimit(t *testing.T) {
 func TestWrongDecisionsAreErrors(t *testing.T) {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	never := &peers.Store{Worker: func() peers.Take { return func(string) bool { return false } }}
-	if _, err := e.decisions(overKeys(never.Worker(), []string{"a"}), admitted)(); err == nil {
-		t.Error("a loop that admits nothing passed for one that admits all")
-	}
-	if _, err := e.load(never, 2, uniform(1), admitted, throughput)(); err == nil {
-		t.Error("a load that admits nothing passed for one that admits all")
-	}
-	if _, err := e.decisions(overKeys(never.Worker(), []string{"a"}), denied)(); err != nil {
-		t.Error(err)
-	}
+	expect.Fails(t, expect.ErrorOf(e.decisions(overKeys(never.Worker(), []string{"a"}), admitted)()), "a loop that admits nothing passed for one that admits all")
+	expect.Fails(t, expect.ErrorOf(e.load(never, 2, uniform(1), admitted, throughput)()), "a load that admits nothing passed for one that admits all")
+	expect.NoError(t, expect.ErrorOf(e.decisions(overKeys(never.Worker(), []string{"a"}), denied)()), "decisions")
 }

@@ -47,9 +47,7 @@ func TestInstructionsOfADecision(t *testing.T) {
 	if got := counted.unit.columns; len(got) != 4 || got[3] != instructions || len(r.unit.columns) != 3 {
 		t.Errorf("columns %v from %v", got, r.unit.columns)
 	}
-	if _, err := e.count(r, []entry{{name: "nobody"}}, samples); err == nil {
-		t.Error("an entry that does not exist: no error")
-	}
+	expect.Fails(t, expect.ErrorOf(e.count(r, []entry{{name: "nobody"}}, samples)), "an entry that does not exist")
 }
 
 // The instructions of the server are the difference between a server that makes more decisions and one that makes few.

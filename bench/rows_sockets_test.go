@@ -158,9 +158,7 @@ func TestTasksReportErrors(t *testing.T) {
 	}
 	elsewhere := program
 	elsewhere.dir = filepath.Join(t.TempDir(), "gone")
-	if _, err := start(ctx, elsewhere, "load", nil, nil); err == nil {
-		t.Error("a program in a directory that does not exist: no error")
-	}
+	expect.Fails(t, expect.ErrorOf(start(ctx, elsewhere, "load", nil, nil)), "a program in a directory that does not exist")
 	clients := must.Get(start(ctx, program, "load", nil, nil))(t)
 	defer clients.stop()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

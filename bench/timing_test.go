@@ -32,9 +32,7 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 			measure := e.decisions(c.loop, admitted)
 			start := time.Now()
 			for range 2 {
-				if s, err := measure(); err != nil || s[0] != c.want {
-					t.Errorf("%s: got %v ns, %v, want %v", name, s[0], err, c.want)
-				}
+				expect.Equal(t, must.Get(measure())(t)[0], c.want, "%s: ns", name)
 			}
 			if took := time.Since(start); took < 2*e.slice || took > 3*e.slice {
 				t.Errorf("%s: two slices of %v took %v", name, e.slice, took)
@@ -126,16 +124,14 @@ func TestRunTakesTurns(t *testing.T) {
 		}
 	}
 	closed := ""
-	o, err := e.run(&row{open: func(_ *env, f *setup) error {
+	o := must.Get(e.run(&row{open: func(_ *env, f *setup) error {
 		f.onClose(func() { closed += "1" })
 		f.onClose(func() { closed += "2" })
 		f.add("a", baseline, entry("a", 5, 1, 3))
 		f.add("b", ours, entry("b", 10, 70, 20))
 		return nil
-	}})
-	if err != nil || order != "abbaab" {
-		t.Errorf("turns %s, %v, want abbaab", order, err)
-	}
+	}}))(t)
+	expect.Equal(t, order, "abbaab", "turns")
 	if o.results[0].name != "b" || o.get("b")[0] != 20 || o.get("a")[0] != 3 {
 		t.Errorf("got %+v, want ours first, with medians", o.results)
 	}

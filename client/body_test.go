@@ -129,9 +129,7 @@ func TestNilBody(t *testing.T) {
 			}
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 		})}
-		if resp, err := tr.RoundTrip(request(t, "http://api.example/")); err != nil || resp.StatusCode != 200 {
-			t.Errorf("%v, %v", resp, err)
-		}
+		expect.Equal(t, must.Get(tr.RoundTrip(request(t, "http://api.example/")))(t).StatusCode, 200, "result")
 	})
 }
 

@@ -111,9 +111,7 @@ func TestTrial(t *testing.T) {
 	for range maxWidth / 10 * 2 {
 		most()
 	}
-	if b.trying {
-		t.Error("the trial does not end")
-	}
+	expect.True(t, !b.trying, "the trial does not end")
 }
 
 // TestOverdueTrial checks that another trial follows every ten seconds if a trial gets no response, and that its late

@@ -231,9 +231,7 @@ func TestOnDeniedPanics(t *testing.T) {
 		c := s.over(tr)
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("OnDenied was not called")
-				}
+				expect.NotEqual(t, recover(), nil, "OnDenied was not called")
 			}()
 			_, _ = tr.RoundTrip(request(t, "http://api.example/"))
 		}()
@@ -279,9 +277,7 @@ func TestOnWaitPanics(t *testing.T) {
 		get(t, c, "/")
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("OnWait was not called")
-				}
+				expect.NotEqual(t, recover(), nil, "OnWait was not called")
 			}()
 			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic"))
 		}()
@@ -305,9 +301,7 @@ func TestBasePanics(t *testing.T) {
 			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
 		}()
 		get(t, &http.Client{Transport: tr}, "/")
-		if time.Since(start2000) > 0 {
-			t.Errorf("waited %v", time.Since(start2000))
-		}
+		expect.AtMost(t, time.Since(start2000), 0, "waited")
 	})
 }
 
@@ -393,9 +387,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if firstDenial.Load() == 0 {
-			t.Error("no request was denied")
-		}
+		expect.NotEqual(t, firstDenial.Load(), 0, "no request was denied")
 		if most := int64(50 * span / time.Second); served.Load() < most*95/100 {
 			t.Errorf("%d served, want 95%% of %d", served.Load(), most)
 		}

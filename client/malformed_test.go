@@ -71,9 +71,7 @@ func TestInstants(t *testing.T) {
 func TestInvalidDate(t *testing.T) {
 	for range 2 {
 		c := serverClock{header: http.Header{"Date": {"yesterday"}}, now: at(1_000_000_000)}
-		if !c.server().Equal(c.now) {
-			t.Errorf("%v, want the local time", c.server())
-		}
+		expect.True(t, c.server().Equal(c.now), "%v, want the local time", c.server())
 	}
 }
 

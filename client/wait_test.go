@@ -43,9 +43,7 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 		get(t, c, "/?last")
 		all.Go(func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("OnWait was not called")
-				}
+				expect.NotEqual(t, recover(), nil, "OnWait was not called")
 			}()
 			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic")) // the slow response admits it
 		})

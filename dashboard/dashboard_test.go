@@ -125,9 +125,7 @@ func TestFilesAreSmall(t *testing.T) {
 		}
 		size += len(text)
 	}
-	if size > 60_000 {
-		t.Errorf("got %d bytes, want 60 KB at most", size)
-	}
+	expect.AtMost(t, size, 60_000, "bytes (60 KB at most)")
 }
 
 func TestMethods(t *testing.T) {

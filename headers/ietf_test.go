@@ -17,10 +17,8 @@ import (
 )
 
 func number(t testing.TB, s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || s != strconv.FormatInt(n, 10) {
-		t.Errorf("%q is not plain digits", s)
-	}
+	n := must.Get(strconv.ParseInt(s, 10, 64))(t)
+	expect.Equal(t, s, strconv.FormatInt(n, 10), "plain digits")
 	return n
 }
 

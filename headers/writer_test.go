@@ -27,9 +27,7 @@ func TestEveryWriterAndDecision(t *testing.T) {
 			}
 			once := http.Header{}
 			w.write(once, s.d)
-			if !reflect.DeepEqual(h, once) {
-				t.Errorf("%s, %s: appending to one field changed another:\n%v\n%v", s.name, w.name, h, once)
-			}
+			expect.True(t, reflect.DeepEqual(h, once), "%s, %s: appending to one field changed another:\n%v\n%v", s.name, w.name, h, once)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -205,9 +206,7 @@ func TestPatternWithoutRoute(t *testing.T) {
 	if key, err := Pattern(r); !errors.Is(err, core.ErrInvalid) || key != "" {
 		t.Errorf("without a router: %q, %v, want ErrInvalid", key, err)
 	}
-	if _, err := l.Check(r); !errors.Is(err, core.ErrInvalid) {
-		t.Errorf("a limiter without a router: %v, want ErrInvalid", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(l.Check(r)), core.ErrInvalid, "a limiter without a router (ErrInvalid)")
 }
 
 // An adapter in front of the router knows the pattern before r.Pattern is set.

@@ -174,12 +174,8 @@ func TestReadingIsLinear(t *testing.T) {
 			_, err := rulefile.Parse(src, program)
 			text := fmt.Sprint(err)
 			runtime.ReadMemStats(&after)
-			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 200 {
-				t.Errorf("%d MB are allocated, want 200 at most", used)
-			}
-			if len(text) > 200_000 {
-				t.Errorf("the error has %d bytes", len(text))
-			}
+			expect.AtMost(t, (after.TotalAlloc-before.TotalAlloc)>>20, 200, "MB allocated at most")
+			expect.AtMost(t, len(text), 200_000, "the error has bytes")
 			if (err == nil) != (tt.want == "") || !strings.Contains(text, tt.want) {
 				t.Errorf("got %.200s .. %.200s, want %q", text, text[max(0, len(text)-400):], tt.want)
 			}
@@ -199,9 +195,7 @@ func TestBoundsLeaveRoom(t *testing.T) {
 		"functions":             repeated(5_000, "x-a: [", "f%d, ", "]\nrules: [{key: ip, limits: 1/s}]\n"),
 		"patterns":              repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - POST /v1/{tenant}/login%d\n", ""),
 	} {
-		if _, err := rulefile.Parse([]byte(src), program); err != nil {
-			t.Errorf("%s: %.300s", why, err)
-		}
+		expect.NoError(t, expect.ErrorOf(rulefile.Parse([]byte(src), program)), "%s", why)
 	}
 }
 

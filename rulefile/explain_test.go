@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -55,10 +56,8 @@ func TestExplain(t *testing.T) {
 		}
 		r := httptest.NewRequest(tt.method, tt.path, nil)
 		r.Header = tt.header
-		got, err := f.Explain(r)
-		if err != nil || !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s %s: got %v\n%+v\nwant\n%+v", tt.method, tt.path, err, got, tt.want)
-		}
+		got := must.Get(f.Explain(r))(t)
+		expect.True(t, reflect.DeepEqual(got, tt.want), "%s %s: got\n%+v\nwant\n%+v", tt.method, tt.path, got, tt.want)
 	}
 }
 

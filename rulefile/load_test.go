@@ -67,9 +67,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 			expect.Elements(t, got, tt.Mistakes, "%s", tt.Text)
 		})
 	}
-	if len(badFiles) < 40 {
-		t.Errorf("got %d bad files, want at least 40", len(badFiles))
-	}
+	expect.AtLeast(t, len(badFiles), 40, "bad files")
 }
 
 func TestOfflineKeysEqualKeysOfRequests(t *testing.T) {

@@ -80,9 +80,7 @@ func TestMistakesInOverrides(t *testing.T) {
 	}
 	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
 		src := "funcs: [user]\nrules:\n  - key: " + good[0] + "\n    limits: 1/s\n    overrides:\n      " + good[1] + "\n"
-		if _, err := Check("f", []byte(src)); err != nil {
-			t.Errorf("key %s, %s: %v", good[0], good[1], err)
-		}
+		expect.NoError(t, expect.ErrorOf(Check("f", []byte(src))), "key %s, %s", good[0], good[1])
 	}
 }
 

@@ -140,9 +140,7 @@ func names(f *rulefile.File) (names []string) {
 }
 
 func TestCheckAcceptsDeclaredNames(t *testing.T) {
-	if _, err := rulefile.Check("f.yaml", []byte(whole)); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, expect.ErrorOf(rulefile.Check("f.yaml", []byte(whole))), "Check")
 	_, err := rulefile.Check("f.yaml", []byte(strings.Replace(whole, "[user, plan,", "[plan,", 1)))
 	if err == nil || strings.Count(err.Error(), `unknown key "user"`) != 2 || !strings.HasPrefix(err.Error(), "f.yaml:5:8: ") {
 		t.Errorf("got %v, want the undeclared name at both places", err)

@@ -75,9 +75,7 @@ func TestTopCountsDenialsOnly(t *testing.T) {
 	if rows := tel.Top("r", 10); len(rows) != 1 || rows[0].Count != 2 {
 		t.Errorf("got %+v, want two denials", rows)
 	}
-	if rows := tel.Top("trial", 10); rows != nil {
-		t.Errorf("dry run: got %+v", rows)
-	}
+	expect.True(t, tel.Top("trial", 10) == nil, "keys of a dry run")
 }
 
 // The most denied keys among many are found, in 256 KB.
@@ -113,12 +111,8 @@ func TestTopOfZipf(t *testing.T) {
 			t.Errorf("%s: count %d, too high by %d at most, but %d denials", row.Key, row.Count, row.Over, true_)
 		}
 	}
-	if found < n-1 {
-		t.Errorf("found %d of the top %d", found, n)
-	}
-	if size := sizeOf(&tel.rule("r").top); size > 256<<10 {
-		t.Errorf("%d keys of %d take %d bytes", len(tel.rule("r").top.heap), users, size)
-	}
+	expect.AtLeast(t, found, n-1, "found of the top %d", n)
+	expect.AtMost(t, sizeOf(&tel.rule("r").top), 256<<10, "%d keys of %d take bytes", len(tel.rule("r").top.heap), users)
 }
 
 // sizeOf returns the memory of t, with the largest size that the runtime may use for a map of that many elements.

@@ -93,9 +93,7 @@ func TestKeys(t *testing.T) {
 		for name, values := range p.key.header {
 			r.Header.Set(name, values[0])
 		}
-		if _, err := p.key.of(r); err != nil {
-			t.Errorf("%q: the requests that the demo sends have no key: %v", tt.flags, err)
-		}
+		expect.NoError(t, expect.ErrorOf(p.key.of(r)), "%q: the requests that the demo sends have no key", tt.flags)
 	}
 }
 

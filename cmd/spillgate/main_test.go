@@ -54,9 +54,7 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	defer cancel()
 	var out, errs lockedBuffer
 	code = run(ctx, args, &out, &errs)
-	if ctx.Err() != nil {
-		t.Fatalf("%q was not done within %v", args, testTimeout)
-	}
+	must.Equal(t, ctx.Err(), nil, "%q was not done within %v", args, testTimeout)
 	return code, out.b.String(), errs.b.String()
 }
 
@@ -229,9 +227,7 @@ func TestExamplesOfHelp(t *testing.T) {
 				checkExample(t, line)
 			}
 		}
-		if lines == 0 {
-			t.Errorf("%s has no example", c.Name())
-		}
+		expect.NotEqual(t, lines, 0, "%s has no example", c.Name())
 	}
 }
 
@@ -301,9 +297,7 @@ func TestRedisIsShared(t *testing.T) {
 		t.Fatalf("first run: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	for _, key := range server.Keys() {
-		if !strings.HasPrefix(key, "spillgate-demo") {
-			t.Errorf("key %q could be an application's", key)
-		}
+		expect.True(t, strings.HasPrefix(key, "spillgate-demo"), "key %q could be an application's", key)
 	}
 	code, stdout, stderr := execute(t, args...)
 	if code != 0 || strings.Count(stdout, "   0          429 ") != len(routers) || stderr != "" {

@@ -114,9 +114,7 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 		now := readPage(t, base)
 		return now.File.Hash != before.File.Hash && now.shopLimit() == "7/1s"
 	})
-	if took > 3*time.Second {
-		t.Errorf("active after %v, want 3s at most", took)
-	}
+	expect.AtMost(t, took, 3*time.Second, "active after (3s at most)")
 
 	write("rules: [{naem: shop}]")
 	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "naem") })
@@ -126,9 +124,7 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 }
 
 func TestRulesOfTheDemo(t *testing.T) {
-	if f, err := rulefile.Parse(shopRules, shopFuncs); err != nil || len(f.Rules) != 3 {
-		t.Errorf("built in: %v", err)
-	}
+	expect.Equal(t, len(must.Get(rulefile.Parse(shopRules, shopFuncs))(t).Rules), 3, "built in")
 	if code, _, stderr := execute(t, "demo", "--rules", filepath.Join(t.TempDir(), "none.yaml")); code != 2 || !strings.Contains(stderr, "--rules") {
 		t.Errorf("no such file: exit code %d, %q", code, stderr)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -75,9 +76,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		from := cluster.Owner(t, slot)
 		cluster.BeginMigration(t, slot, from, (from+1)%3)
 		claim := core.Claim{Rule: "r", Key: identity, Limits: core.MustParseLimits("5/h")}
-		if _, err := redisstore.New(client).Take(context.Background(), []core.Claim{claim}, nil); err != nil {
-			t.Errorf("take from a slot that migrates: %v", err)
-		}
+		expect.NoError(t, expect.ErrorOf(redisstore.New(client).Take(context.Background(), []core.Claim{claim}, nil)), "take from a slot that migrates")
 		wantNothingDenied(t, cluster.Nodes...)
 	})
 }
@@ -118,9 +117,7 @@ func useEverything(t *testing.T, client redis.UniversalClient) {
 	check("peek", err)
 	check("reset", l.Reset(ctx, "all", "user:1"))
 	redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
-	if h := l.StoreHealth(); h.Err != nil {
-		t.Errorf("the store has failed: %v", h.Err)
-	}
+	expect.Equal(t, l.StoreHealth().Err, nil, "the store has failed")
 }
 
 // wantNothingDenied fails the test if a server has denied a command, other than those by which go-redis introduces itself.
@@ -129,9 +126,7 @@ func wantNothingDenied(t *testing.T, servers ...*redistest.Server) {
 	for _, s := range servers {
 		entries := must.Get(s.Client(t).ACLLog(context.Background(), 128).Result())(t)
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Object, "client|") {
-				t.Errorf("%s denied %s %q to %s", s.Addr, e.Reason, e.Object, e.Username)
-			}
+			expect.True(t, strings.HasPrefix(e.Object, "client|"), "%s denied %s %q to %s", s.Addr, e.Reason, e.Object, e.Username)
 		}
 	}
 }

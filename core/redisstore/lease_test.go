@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -204,9 +205,7 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 		}
 		must.Equal(t, time.Since(r.At.Truncate(time.Microsecond)), 0, "lease %v: decided ago, by the clock of the server", lease)
 	}
-	if decisions := l.StoreHealth().Leases.Decisions; decisions == 0 {
-		t.Errorf("lease %v: no decision came from it", lease)
-	}
+	expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "lease %v: no decision came from it", lease)
 	if lease > time.Millisecond && near < 1500 {
 		t.Errorf("lease %v: what remains was right within one request %d times of 3000", lease, near)
 	}
@@ -263,12 +262,8 @@ func TestRetryAfterOfALeasedKey(t *testing.T) {
 					t.Errorf("%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
 				}
 			}
-			if denied < 12 {
-				t.Errorf("%s: denied %d times", limits, denied)
-			}
-			if h := l.StoreHealth().Leases; h.Decisions == 0 {
-				t.Errorf("%s: no decision came from a lease", limits)
-			}
+			expect.AtLeast(t, denied, 12, "%s: how often denied", limits)
+			expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "%s: no decision came from a lease", limits)
 		})
 	}
 }

@@ -96,9 +96,7 @@ func TestDenialsAreRememberedByDefault(t *testing.T) {
 		s := redisstore.New(client, append(row.opts, redisstore.WithPrefix(strings.ReplaceAll(name, " ", "-")))...)
 		claims := []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(1)}}}
 		for i := range 2 {
-			if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Allowed != (i == 0) {
-				t.Fatalf("%s: take %d: %+v, %v", name, i, results, err)
-			}
+			must.Equal(t, must.Get(s.Take(context.Background(), claims, nil))(t)[0].Allowed, i == 0, "%s: take %d", name, i)
 		}
 		results, ok := s.TakeLocal(claims, nil)
 		if ok != row.want || ok && results[0].Allowed {
@@ -126,9 +124,7 @@ func TestDenyCacheHas4096SlotsByDefault(t *testing.T) {
 		callers.Go(func() {
 			for i := first; i < denials; i += each {
 				asked[i] = time.Now()
-				if _, err := s.Take(context.Background(), denied(i), nil); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, expect.ErrorOf(s.Take(context.Background(), denied(i), nil)), "Take")
 			}
 		})
 	}
@@ -270,15 +266,11 @@ func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
 					calls := longest(callers, func() {
 						ctx, cancel := context.WithTimeout(context.Background(), timeout)
 						defer cancel()
-						if _, err := s.Take(ctx, claims, nil); err == nil {
-							t.Error("a decision of a server that has stopped")
-						}
+						expect.Fails(t, expect.ErrorOf(s.Take(ctx, claims, nil)), "a decision of a server that has stopped")
 					})
 					closest = min(closest, calls-timers-(timers-timeout)) // on a busy machine, timers are late too
 				}
-				if closest > within {
-					t.Errorf("%d callers returned %v later than timers at least, want %v", callers, closest, within)
-				}
+				expect.AtMost(t, closest, within, "%d callers returned later than timers at least", callers)
 			}
 		})
 	}

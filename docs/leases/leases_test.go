@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -19,10 +20,8 @@ func TestTenantsHaveLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := must.Get(tenantLimiter(server.Client(t), keyfunc.Const("all")))(t)
 		for tenant, cost := range map[string]int{"a": 50_000, "b": 50_001} {
-			d, err := l.Take(context.Background(), core.Claim{Rule: "tenant", Key: "user:" + tenant, Cost: cost})
-			if err != nil || d.Allowed != (cost == 50_000) {
-				t.Errorf("tenant %s: %+v, %v", tenant, d, err)
-			}
+			d := must.Get(l.Take(context.Background(), core.Claim{Rule: "tenant", Key: "user:" + tenant, Cost: cost}))(t)
+			expect.Equal(t, d.Allowed, cost == 50_000, "tenant %s: %+v", tenant, d)
 		}
 	})
 }

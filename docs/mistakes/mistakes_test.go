@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -36,15 +37,11 @@ func TestEveryMistakeSaysWhereWhatAndHowToFixIt(t *testing.T) {
 					t.Errorf("got %q, want it to say %q", err, want)
 				}
 			}
-			if seen[err.Error()] {
-				t.Errorf("another configuration has the same error: %v", err)
-			}
+			expect.True(t, !seen[err.Error()], "another configuration has the same error: %v", err)
 			seen[err.Error()] = true
 		})
 	}
-	if len(all) < 60 {
-		t.Errorf("got %d wrong configurations, want at least 60", len(all))
-	}
+	expect.AtLeast(t, len(all), 60, "wrong configurations")
 }
 
 // newRule returns the error of a limiter with a good rule and a rule named login, to which change has added a

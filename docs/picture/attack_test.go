@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -149,8 +150,6 @@ func TestPicture(t *testing.T) {
 		if *update {
 			must.Do(t, os.WriteFile(file, []byte(picture), 0o644))
 		}
-		if got, err := os.ReadFile(file); err != nil || string(got) != picture {
-			t.Errorf("%s does not show this run, %v; run go test ./docs/picture -update", file, err)
-		}
+		expect.Equal(t, string(must.Get(os.ReadFile(file))(t)), picture, "%s does not show this run; run go test ./docs/picture -update", file)
 	}
 }

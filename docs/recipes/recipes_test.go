@@ -132,10 +132,8 @@ func TestTokensAreChargedByUsage(t *testing.T) {
 			})
 		}, rule)
 		post(h, "203.0.113.9", "/v1/chat", "")
-		d, err := l.Peek(requestFrom("203.0.113.9", "/v1/chat"))
-		if err != nil || d.Results[0].Remaining != 100_000-5_800 {
-			t.Errorf("%+v, %v", d, err)
-		}
+		d := must.Get(l.Peek(requestFrom("203.0.113.9", "/v1/chat")))(t)
+		expect.Equal(t, d.Results[0].Remaining, 100_000-5_800, "%+v", d)
 	})
 }
 

@@ -112,10 +112,8 @@ func TestSeveralLimitsChargeTogether(t *testing.T) {
 		h := stdlib.New(l)(mux)
 		want(t, "an export uses up the second", get(h, someone, "/export", "X-User", "ann"), 200)
 		want(t, "in the same second", admitted(h, 200, someone, "/", "X-User", "ann"), 0)
-		d, err := l.Take(t.Context(), core.Claim{Rule: "address", Key: "ip:" + someone, Peek: true})
-		if err != nil || d.Results[0].Remaining != 599 {
-			t.Errorf("denied requests were charged to the address: %+v, %v", d, err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "address", Key: "ip:" + someone, Peek: true}))(t)
+		expect.Equal(t, d.Results[0].Remaining, 599, "denied requests were charged to the address: %+v", d)
 	})
 }
 

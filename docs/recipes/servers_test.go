@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -52,10 +53,8 @@ func decides(t *testing.T, client redis.UniversalClient) {
 	rule.OnFailure = core.FailClosed
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Minute)))
 	for i := range 3 {
-		d, err := l.Take(t.Context(), core.Claim{Rule: "default", Key: "ip:203.0.113.9"})
-		if err != nil || d.Allowed != (i < 2) {
-			t.Errorf("request %d: allowed %v, %v", i+1, d.Allowed, err)
-		}
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "default", Key: "ip:203.0.113.9"}))(t)
+		expect.Equal(t, d.Allowed, i < 2, "request %d: allowed", i+1)
 	}
 }
 

@@ -184,14 +184,10 @@ func TestFleetPausesTogether(t *testing.T) {
 		for range 2 { // processes
 			c := must.Get(partnerClient(store))(t)
 			c.Transport.(*client.Transport).Base = partner
-			resp, err := c.Get("https://partner.example/")
-			if err != nil || resp.StatusCode != 200 {
-				t.Fatalf("%v, %v", resp, err)
-			}
+			resp := must.Get(c.Get("https://partner.example/"))(t)
+			must.Equal(t, resp.StatusCode, 200, "%v", resp)
 			resp.Body.Close()
-			if d := time.Since(begun); d < time.Second {
-				t.Errorf("served %v after a denial, want a pause of a second at least", d)
-			}
+			expect.AtLeast(t, time.Since(begun), time.Second, "served after a denial (a pause of a second at least)")
 		}
 		expect.Equal(t, sent, 3, "requests sent")
 	})

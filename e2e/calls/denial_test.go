@@ -67,9 +67,7 @@ func want(t *testing.T, err error, code codes.Code, details ...proto.Message) {
 		return
 	}
 	for i, d := range details {
-		if !proto.Equal(got[i], d) {
-			t.Errorf("detail %v, want %v", got[i], d)
-		}
+		expect.True(t, proto.Equal(got[i], d), "detail %v, want %v", got[i], d)
 	}
 }
 
@@ -145,9 +143,7 @@ func TestDenied(t *testing.T) {
 					})
 				}
 			}
-			if l.ran.Load() > 0 {
-				t.Errorf("%s, %s: the handler ran", f.Name, why)
-			}
+			expect.AtMost(t, l.ran.Load(), 0, "%s, %s: the handler ran", f.Name, why)
 		}
 	}
 }

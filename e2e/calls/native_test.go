@@ -97,9 +97,7 @@ func TestNativeDenied(t *testing.T) {
 		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{err: io.ErrUnexpectedEOF}, keyfunc.Const("all"), "login"))) {
 			want(t, c.within(t, kind, right), codes.Unavailable, retryIn(5*time.Second))
 		}
-		if l.ran.Load() > 0 {
-			t.Error("the handler ran")
-		}
+		expect.AtMost(t, l.ran.Load(), 0, "the handler ran")
 	}
 }
 
@@ -132,13 +130,9 @@ func TestNativeRetries(t *testing.T) {
 				for range 4 {
 					expect.NoError(t, c.within(t, kind, right), "a call that should be retried")
 				}
-				if denied-before > 4 {
-					t.Errorf("%d calls were denied, want at most 4: a client that waits is admitted", denied-before)
-				}
+				expect.AtMost(t, denied-before, 4, "calls denied (a client that waits is admitted)")
 			}
-			if best > 20*time.Millisecond {
-				t.Errorf("the retries came at least %v after the pushback", best)
-			}
+			expect.AtMost(t, best, 20*time.Millisecond, "the retries came at least after the pushback")
 
 			denied = 0
 			daily := core.Must(core.New([]core.Rule{core.PerDay(1).By(keyfunc.RemoteIP)}))
@@ -274,9 +268,7 @@ func TestNativeMessages(t *testing.T) {
 	if took := time.Since(begun); err != nil || got != messages || took < (messages-1)*time.Second/rate {
 		t.Errorf("%d messages in %v, %v; want %d at %d per second", got, took, err, messages, rate)
 	}
-	if grown := int64(heap) - int64(before.HeapAlloc); grown > messages*size/4 {
-		t.Errorf("the heap grew by %d bytes", grown)
-	}
+	expect.AtMost(t, int64(heap)-int64(before.HeapAlloc), messages*size/4, "the heap grew by bytes")
 }
 
 // TestRulesOfBothProtocols limits a route of HTTP and a method of gRPC by one file, over one Redis.
@@ -321,10 +313,8 @@ rules:
 		}
 	}
 	for path, want := range map[string]string{"/login": "yes", pathOf(unary): "yes", pathOf(bidi): "no"} {
-		all, err := file.Explain(wire.Request(t, http.MethodPost, site+path, nil))
-		if err != nil || all[0].Applies != want {
-			t.Errorf("%s: %+v, %v; want %s", path, all, err, want)
-		}
+		all := must.Get(file.Explain(wire.Request(t, http.MethodPost, site+path, nil)))(t)
+		expect.Equal(t, all[0].Applies, want, "%s: %+v", path, all)
 	}
 }
 

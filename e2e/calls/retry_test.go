@@ -40,9 +40,7 @@ func TestRetries(t *testing.T) {
 				for range 4 {
 					expect.NoError(t, c.within(t, kind, right), "a call that should be retried")
 				}
-				if n := denied.Load(); n > 3 {
-					t.Errorf("%d calls were denied, want at most 3: a client that waits is admitted", n)
-				}
+				expect.AtMost(t, denied.Load(), 3, "calls denied (a client that waits is admitted)")
 
 				c, denied = serving(core.PerDay(1))
 				_ = c.within(t, kind, right)

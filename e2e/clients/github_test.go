@@ -101,7 +101,5 @@ func passAfter(t *testing.T, reset time.Time, c *github.Client) {
 		t.Fatalf("Reset is in %v, want what one request takes to come back, rounded up", wait)
 	}
 	time.Sleep(wait)
-	if _, err := call(t, c); err != nil {
-		t.Errorf("at Reset: %v", err)
-	}
+	expect.NoError(t, expect.ErrorOf(call(t, c)), "at Reset")
 }

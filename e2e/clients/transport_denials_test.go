@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestDenialsAreFinal checks that retryablehttp does not retry after the Transport has returned a denial or a LimitedError.
@@ -44,9 +45,7 @@ func TestRenewedTokenKeepsTheLimits(t *testing.T) {
 	t.Parallel()
 	s, sent := oneRequest(t, time.Now().Add(time.Hour))
 	c := authorized(context.Background(), new(renewing))
-	if got, err := status(c.Get(s.URL)); err != nil || got != http.StatusOK {
-		t.Fatalf("status %d: %v", got, err)
-	}
+	must.Equal(t, must.Get(status(c.Get(s.URL)))(t), http.StatusOK, "status")
 	_, err := status(c.Get(s.URL))
 	var limited *client.LimitedError
 	if !errors.As(err, &limited) || sent.Load() != 1 {

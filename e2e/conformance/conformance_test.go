@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -26,9 +27,7 @@ func TestSuite(t *testing.T) {
 		{filepath.Join(programs, "grpcserver"), "grpc.yaml", 300, 100, []string{"grpc"}},
 	} {
 		total, failed := s.results(t, "")
-		if total < s.cases {
-			t.Errorf("the suite has %d cases for %s", total, s.program)
-		}
+		expect.AtLeast(t, total, s.cases, "the suite has cases for %s", s.program)
 		for _, adapter := range s.adapters {
 			t.Run(adapter, func(t *testing.T) {
 				t.Parallel()
@@ -164,7 +163,5 @@ func checkOutcomes(t *testing.T, file string, least int) {
 			t.Errorf("%s: status %s", name, status)
 		}
 	}
-	if len(right) < least {
-		t.Errorf("the rule was given the statuses of %d calls", len(right))
-	}
+	expect.AtLeast(t, len(right), least, "the rule was given the statuses of calls")
 }

@@ -35,9 +35,7 @@ func TestPageShowsTheCounts(t *testing.T) {
 	after := fmt.Sprintf(`events.filter(e => e.now > %d)`, time.Now().UnixMilli())
 	took := p.wait(after + `.length > 0`)
 	t.Logf("the page showed it after %v", took)
-	if !eval[bool](p, after+`.every(e => e.shown)`) {
-		t.Error("the first event after the requests did not show them")
-	}
+	expect.True(t, eval[bool](p, after+`.every(e => e.shown)`), "the first event after the requests did not show them")
 	p.wait(`document.getElementById("now-denied").textContent === "0.5"`)    // for ten seconds
 	p.wait(`events.some((e, i) => i > 0 && e.now - events[i-1].now < 1500)`) // a busy machine sends some of them late
 	for id, wants := range pageShowsWhatIsDrivenCases {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -119,9 +120,7 @@ func TestReportPolicy(t *testing.T) {
 	}
 	p.quiet.Store(true)
 	eval[bool](p, `(() => { const e = document.createElement("script"); e.textContent = "window.hit = 1"; document.body.append(e); return true })()`)
-	if eval[bool](p, `"hit" in window`) {
-		t.Error("a script ran that is not the page's own")
-	}
+	expect.True(t, !eval[bool](p, `"hit" in window`), "a script ran that is not the page's own")
 }
 
 func TestReportIsSeenByAll(t *testing.T) {

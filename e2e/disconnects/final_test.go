@@ -10,6 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // failing are handlers that respond to a wrong password in different ways.
@@ -80,8 +82,6 @@ func TestDisconnectUnderCostAfter(t *testing.T) {
 func checkLeft(t *testing.T, l *core.Limiter, want int) {
 	t.Helper()
 	key, _ := wire.Anyone(nil)
-	d, err := l.Take(context.Background(), core.Claim{Key: key, Peek: true})
-	if err != nil || d.Results[0].Remaining != want {
-		t.Errorf("%+v, %v; want %d left", d, err, want)
-	}
+	d := must.Get(l.Take(context.Background(), core.Claim{Key: key, Peek: true}))(t)
+	expect.Equal(t, d.Results[0].Remaining, want, "%+v left", d)
 }

@@ -36,9 +36,7 @@ func resetStreams(t *testing.T, s *wire.Server) {
 		var out bytes.Buffer
 		out.WriteString(http2.ClientPreface)
 		expect.NoError(t, writeFrames(http2.NewFramer(&out, nil)), "writeFrames")
-		if _, err := conn.Write(out.Bytes()); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, expect.ErrorOf(conn.Write(out.Bytes())), "Write")
 		awaitPing(t, http2.NewFramer(nil, conn))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // Each query in docs/operate.md parses, and names only metrics, labels and values that exist.
@@ -42,9 +43,7 @@ func TestQueries(t *testing.T) {
 // check checks that the metrics and labels that s selects are exported.
 func check(t *testing.T, known map[string]bool, s *parser.VectorSelector) {
 	name := strings.TrimSuffix(s.Name, "_bucket")
-	if !known[name] {
-		t.Errorf("no metric is named %s", s.Name)
-	}
+	expect.True(t, known[name], "no metric is named %s", s.Name)
 	for _, m := range s.LabelMatchers {
 		if m.Name != "__name__" && !known[name+" "+m.Name+" "+m.Value] {
 			t.Errorf("%s has no %s", s.Name, m)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -26,19 +27,13 @@ func TestHerd(t *testing.T) {
 			time.Sleep(time.Second)
 			redistest.Wait(t, "each of the herd to ask again", func() bool { return g.seen.Load()-asked >= 500 })
 			seconds := 1 + int(time.Since(begun)/time.Second)
-			if n := g.calls.takes.Load() - calls; n > int64(10*seconds) {
-				t.Errorf("%d calls of a dead store in %d seconds, want a probe per pause", n, seconds)
-			}
-			if n := s.proxy.Dials() - dials; n > 100*seconds {
-				t.Errorf("%d dials of a dead server in %d seconds, want only a few probes", n, seconds)
-			}
+			expect.AtMost(t, g.calls.takes.Load()-calls, int64(10*seconds), "calls of a dead store in %d seconds (a probe per pause)", seconds)
+			expect.AtMost(t, s.proxy.Dials()-dials, 100*seconds, "dials of a dead server in %d seconds (only a few probes)", seconds)
 			dials = s.proxy.Dials()
 			s.server.Restart(t)
 			g.comesBack("k")
 			time.Sleep(200 * time.Millisecond)
-			if n, most := s.proxy.Dials()-dials, 2*10*runtime.GOMAXPROCS(0)+20; n > most {
-				t.Errorf("%d dials of a server that came back, want at most %d", n, most)
-			}
+			expect.AtMost(t, s.proxy.Dials()-dials, 2*10*runtime.GOMAXPROCS(0)+20, "dials of a server that came back")
 			close(done)
 			wait()
 			s.log.wantTurns(t, 4)
@@ -71,9 +66,7 @@ func TestFlapping(t *testing.T) {
 			if most := map[string]int{"local": 2 * one, "open": one + degraded, "closed": one + int(g.StoreHealth().Overloads)}[mode]; admitted > most {
 				t.Errorf("%d of %d requests were admitted, want at most %d", admitted, asked, most)
 			}
-			if admitted < capacity {
-				t.Errorf("%d of %d requests were admitted, %d were degraded, want at least %d", admitted, asked, degraded, capacity)
-			}
+			expect.AtLeast(t, admitted, capacity, "of %d requests were admitted, %d were degraded", asked, degraded)
 			g.comesBack("k")
 			if s.log.count(isDown) > 0 { // the outages may have been too short for so many callers
 				s.log.wantTurns(t, 15)

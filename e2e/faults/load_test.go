@@ -111,9 +111,7 @@ func TestLoginsAreSettledDuringAFlood(t *testing.T) {
 			for range 300 {
 				flood.Go(func() {
 					for !end.Load() {
-						if _, err := l.Take(ctx, core.Claim{Rule: "api", Key: "denied"}); err != nil {
-							t.Error(err)
-						}
+						expect.NoError(t, expect.ErrorOf(l.Take(ctx, core.Claim{Rule: "api", Key: "denied"})), "Take")
 						time.Sleep(time.Millisecond) // as a request over a network would
 					}
 				})
@@ -135,9 +133,7 @@ func TestLoginsAreSettledDuringAFlood(t *testing.T) {
 			failing.Wait()
 			end.Store(true)
 			flood.Wait()
-			if late.Load() > 1 {
-				t.Errorf("%d of %d settlements failed", late.Load(), logins)
-			}
+			expect.AtMost(t, late.Load(), 1, "of %d settlements failed", logins)
 			expect.Equal(t, used(t, s.direct, "login", "k", slowly(1000)), logins, "logins count")
 		})
 	}

@@ -43,14 +43,10 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			most, admitted := during(time.Second, enough, g, 500, 20*time.Millisecond)
 			asked += int(g.seen.Load())
 			admitted += first
-			if held := most - before; held > 4*500 {
-				t.Errorf("%d goroutines for 500 callers, want 3 each and a few of the client", held)
-			}
+			expect.AtMost(t, most-before, 4*500, "goroutines for 500 callers (3 each and a few of the client)")
 			probes := 20 * (1 + int64(time.Since(begun)/time.Second))
 			// The breaker opens after five failed round trips, and 500 callers share two or three.
-			if calls := g.calls.takes.Load() - calls; calls > 3*500+probes {
-				t.Errorf("%d calls of the store for %d requests, want three per caller at most, and a few probes", calls, asked)
-			}
+			expect.AtMost(t, g.calls.takes.Load()-calls, 3*500+probes, "calls of the store for %d requests (three per caller at most, and a few probes)", asked)
 			least := map[string]int{"local": 100, "open": 101, "closed": 0}[mode]     // the breaker opens meanwhile
 			bound := map[string]int{"local": 100, "open": asked, "closed": 100}[mode] // where this process is late itself, its own limits decide
 			if admitted < least || admitted > bound {
@@ -60,9 +56,7 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 				g.take("k")
 				return g.StoreHealth().Down
 			})
-			if n := g.StoreHealth().Calls; n > 20 {
-				t.Errorf("%d calls are under way, want few", n)
-			}
+			expect.AtMost(t, g.StoreHealth().Calls, 20, "calls under way (few)")
 			s.proxy.Fault.Store(redistest.NoFault)
 			s.proxy.Cut() // otherwise calls in flight end with the timeout of the client, after a minute
 			g.comesBack("k")

@@ -27,9 +27,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	}
 	s.proxy.Reject()
 	defer s.proxy.Accept(s)
-	if err := l.Settle(ctx, held, "local", 7); err == nil {
-		t.Error("Redis settled a request that it cannot know")
-	}
+	expect.Fails(t, l.Settle(ctx, held, "local", 7), "Redis settled a request that it cannot know")
 	claim.Cost, claim.Hold, claim.Peek = 3, false, true
 	d, err := l.Take(ctx, claim)
 	if err != nil || d.Degraded == nil || !d.Allowed || d.Results[0].Remaining != 3 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
@@ -91,9 +92,7 @@ func (c *caller) call(o *op) {
 	}
 	to := time.Since(c.begun).Nanoseconds()
 	if err != nil {
-		if c.timeout == 0 {
-			c.Errorf("%v: %v", o, err)
-		}
+		expect.NotEqual(c, c.timeout, 0, "%v: %v", o, err)
 		out, to = outcome{lost: true}, math.MaxInt64
 	}
 	switch {

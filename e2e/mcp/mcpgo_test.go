@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -39,9 +40,7 @@ func TestMCPGo(t *testing.T) {
 			t.Errorf("call %d is denied: %s", n+1, text)
 		}
 	}
-	if !denied {
-		t.Error("no call was denied")
-	}
+	expect.True(t, denied, "no call was denied")
 	if res, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ben"), search); err != nil || res.IsError {
 		t.Errorf("another user: %+v, %v", res, err)
 	}

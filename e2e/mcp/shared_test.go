@@ -84,14 +84,10 @@ func TestAgents(t *testing.T) {
 			}
 		}
 		for tool, n := range c.tools {
-			if n > perToolAndUser {
-				t.Errorf("%s: %d calls were admitted", tool, n)
-			}
+			expect.AtMost(t, n, perToolAndUser, "%s: calls admitted", tool)
 		}
 		for rule := range c.denials {
-			if !slices.Contains(group.by, rule) {
-				t.Errorf("%d agents: denied by %v, want only %q", group.agents, c.denials, group.by)
-			}
+			expect.True(t, slices.Contains(group.by, rule), "%d agents: denied by %v, want only %q", group.agents, c.denials, group.by)
 		}
 	}
 	expect.Equal(t, total, perServer, "calls admitted")

@@ -280,9 +280,7 @@ func TestNetHTTPRequiresLittle(t *testing.T) {
 		t.Errorf("requires %v, %v of them directly", paths, direct)
 	}
 	sums := must.Get(os.ReadFile(filepath.Join(p.dir, "go.sum")))(t)
-	if n := strings.Count(string(sums), "\n"); n > 20 {
-		t.Errorf("go.sum has %d lines, want at most 20:\n%s", n, sums)
-	}
+	expect.AtMost(t, strings.Count(string(sums), "\n"), 20, "go.sum has lines:\n%s", sums)
 }
 
 // TestChiDownloadsLittle checks which modules a program with chi downloads into an empty module cache.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -58,12 +59,8 @@ func TestCallsOfALease(t *testing.T) {
 			ask(time.Second) // until a lease is as large as it gets
 			before := calls(t, admin)
 			ask(lasts * time.Second)
-			if made := calls(t, admin) - before; made > 30*lasts {
-				t.Errorf("%+v: %d calls in %d seconds, want at most 30 per second", load, made, lasts)
-			}
-			if l.StoreHealth().Leases.Decisions == 0 {
-				t.Errorf("%+v: no decision came from a lease", load)
-			}
+			expect.AtMost(t, calls(t, admin)-before, 30*lasts, "%+v: calls in %d seconds (at most 30 per second)", load, lasts)
+			expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "%+v: no decision came from a lease", load)
 		})
 	}
 }
@@ -93,9 +90,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 		}
 		runtime.KeepAlive(client)
 		t.Logf("%.0f bytes for each key", least)
-		if least > 200 {
-			t.Errorf("the heap grew by %.0f bytes for each leased key, want at most 200", least)
-		}
+		expect.AtMost(t, least, 200, "the heap grew by bytes for each leased key")
 	})
 }
 

@@ -2,7 +2,6 @@ package processes
 
 import (
 	"context"
-	"errors"
 	"syscall"
 	"testing"
 	"time"
@@ -53,9 +52,7 @@ func TestLeaseEndsWithoutRedis(t *testing.T) {
 	pause(t, server)
 	defer resume(t, server)
 	time.Sleep(300 * time.Millisecond)
-	if _, err := l.Take(context.Background(), claimAll()); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("%v after the lease has ended, want ErrUnavailable", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(l.Take(context.Background(), claimAll())), core.ErrUnavailable, "after the lease has ended (ErrUnavailable)")
 }
 
 func pause(t *testing.T, s *redistest.Server) {
@@ -79,9 +76,7 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	c.leaser.Timeout = longTimeout
 	l := c.leaser.limiter()
 	left := remaining(t, l)
-	if left.ResetAfter > 2*time.Second {
-		t.Errorf("the whole capacity is available after %v, want 2s at most", left.ResetAfter)
-	}
+	expect.AtMost(t, left.ResetAfter, 2*time.Second, "the whole capacity is available after (2s at most)")
 	time.Sleep(left.ResetAfter)
 	expect.Equal(t, remaining(t, l).Remaining, 600, "remaining after %v", left.ResetAfter)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -177,9 +178,7 @@ func TestProcessesAreDeniedByOneOrder(t *testing.T) {
 	checkTurns(t, admitted, period)
 	opens := make(map[int64]int) // by place: the instant at which the first request to arrive would be admitted to wait
 	for i, d := range admitted {
-		if wait := time.Duration(d.then-d.at) * time.Microsecond; wait > most {
-			t.Errorf("request %d waited %v, want at most %v", i, wait, most)
-		}
+		expect.AtMost(t, time.Duration(d.then-d.at)*time.Microsecond, most, "request %d waited", i)
 		opens[d.then+(period-most).Microseconds()] = i + 1
 	}
 	for _, d := range denied {

@@ -144,9 +144,7 @@ func TestClientCannotChooseKey(t *testing.T) {
 					}
 				}
 			}
-			if fits == 0 {
-				t.Error("no mode fits this topology")
-			}
+			expect.NotEqual(t, fits, 0, "no mode fits this topology")
 		})
 	}
 }

@@ -86,9 +86,7 @@ func TestFiberHidesTheResponse(t *testing.T) {
 	rule.CostAfter = core.Failures
 	app := withFiber(core.Must(core.New([]core.Rule{rule})), func(c fiber.Ctx) error { return c.SendStatus(http.StatusUnauthorized) })
 	for range 5 {
-		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/items/3", nil))
-		if err != nil || resp.StatusCode != http.StatusUnauthorized {
-			t.Fatalf("got %v, %v; docs/recipes.md says that failures are not seen", resp, err)
-		}
+		resp := must.Get(app.Test(httptest.NewRequest(http.MethodGet, "/items/3", nil)))(t)
+		must.Equal(t, resp.StatusCode, http.StatusUnauthorized, "%v; docs/recipes.md says that failures are not seen", resp)
 	}
 }

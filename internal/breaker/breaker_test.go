@@ -255,9 +255,7 @@ func TestPauseIsJittered(t *testing.T) {
 		b.trips()
 		pauses[b.resume.Sub(b.now)] = true
 	}
-	if len(pauses) < 10 {
-		t.Errorf("50 pauses have %d lengths: processes would probe in step", len(pauses))
-	}
+	expect.AtLeast(t, len(pauses), 10, "50 pauses have lengths (processes would probe in step)")
 }
 
 func TestFailureInTheRampStartsOver(t *testing.T) {
@@ -292,9 +290,7 @@ func TestStragglers(t *testing.T) {
 		t.Errorf("calls from before the pause changed it: %+v", b.State(b.now))
 	}
 	b.now = resume
-	if b.call(nil) {
-		t.Error("a probe was let through while somebody still waits for a call")
-	}
+	expect.True(t, !b.call(nil), "a probe was let through while somebody still waits for a call")
 	calls[late-1].Succeed(b.now)
 	expect.Equal(t, b.State(b.now).Calls, 0, "calls in flight")
 }
@@ -354,22 +350,16 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	for range MaxCalls {
 		calls = append(calls, b.enter("settlements do not count"))
 	}
-	if _, err := b.Enter(b.now); !errors.Is(err, ErrTooMany) {
-		t.Errorf("got %v, want %v", err, ErrTooMany)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(b.Enter(b.now)), ErrTooMany, "b.Enter(b.now))")
 	c, err := b.EnterOwed(b.now)
 	expect.NoError(t, err, "a settlement at the bound")
 	expect.Equal(t, b.State(b.now).Calls, 2*MaxCalls+2, "calls in flight")
 	for _, c := range append(owed, c) {
 		c.Succeed(b.now)
 	}
-	if _, err := b.Enter(b.now); !errors.Is(err, ErrTooMany) {
-		t.Errorf("got %v after settlements had ended, want %v", err, ErrTooMany)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(b.Enter(b.now)), ErrTooMany, "after settlements had ended")
 	calls[0].Succeed(b.now)
-	if !b.call(nil) {
-		t.Error("a call was denied after another had ended")
-	}
+	expect.True(t, b.call(nil), "a call was denied after another had ended")
 }
 
 // A settlement is sent whatever the state of the breaker, and does not change an open breaker.
@@ -398,16 +388,12 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 		owed(fail)
 	}
 	calls := []Call{b.enter("settlements do not count in the ramp"), b.enter("the second of two")}
-	if _, err := b.Enter(b.now); err == nil {
-		t.Error("a third call was let through")
-	}
+	expect.Fails(t, expect.ErrorOf(b.Enter(b.now)), "a third call was let through")
 	owed(succeed)
 	for _, c := range append(calls, held) {
 		c.Succeed(b.now)
 	}
-	if !b.call(nil) {
-		t.Error("a call was denied in the ramp")
-	}
+	expect.True(t, b.call(nil), "a call was denied in the ramp")
 }
 
 // A caller may report its round trip late, when the breaker has already counted it and the store is back.

@@ -207,9 +207,7 @@ func TestWindow(t *testing.T) {
 
 func TestInvalidZones(t *testing.T) {
 	for _, name := range []string{"Local", "Europe/Berlni", "../etc/passwd", "+01:00"} {
-		if _, err := calendar.New(calendar.Day, name, 0); err == nil {
-			t.Errorf("%q is taken for a zone", name)
-		}
+		expect.Fails(t, expect.ErrorOf(calendar.New(calendar.Day, name, 0)), "%q is taken for a zone", name)
 	}
 }
 

@@ -6,6 +6,7 @@
 package expect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,38 @@ func Equal[V comparable](t T, got, want V, format string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s", Difference(got, want, fmt.Sprintf(format, args...)))
+	}
+}
+
+// NotEqual fails t if got is the value not.
+func NotEqual[V comparable](t T, got, not V, format string, args ...any) {
+	t.Helper()
+	if got == not {
+		t.Errorf("%s: got %s", fmt.Sprintf(format, args...), text(got))
+	}
+}
+
+// AtMost fails t if got is above most.
+func AtMost[V cmp.Ordered](t T, got, most V, format string, args ...any) {
+	t.Helper()
+	if got > most {
+		t.Errorf("%s: got %v, want at most %v", fmt.Sprintf(format, args...), got, most)
+	}
+}
+
+// AtLeast fails t if got is below least.
+func AtLeast[V cmp.Ordered](t T, got, least V, format string, args ...any) {
+	t.Helper()
+	if got < least {
+		t.Errorf("%s: got %v, want at least %v", fmt.Sprintf(format, args...), got, least)
+	}
+}
+
+// True fails t if ok is false; the format and its args are the whole message.
+func True(t T, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
 	}
 }
 
@@ -50,6 +83,14 @@ func NoError(t T, err error, format string, args ...any) {
 	}
 }
 
+// Fails fails t if err is nil.
+func Fails(t T, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", fmt.Sprintf(format, args...))
+	}
+}
+
 // ErrorIs fails t if err does not wrap want.
 func ErrorIs(t T, err, want error, format string, args ...any) {
 	t.Helper()
@@ -57,6 +98,9 @@ func ErrorIs(t T, err, want error, format string, args ...any) {
 		t.Errorf("%s: got error %v, want %v", fmt.Sprintf(format, args...), err, want)
 	}
 }
+
+// ErrorOf is the error of a call that returns a value with it.
+func ErrorOf[V any](_ V, err error) error { return err }
 
 // Difference says that about is got where want is expected.
 func Difference(got, want any, about string) string {

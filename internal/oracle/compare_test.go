@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -143,9 +144,7 @@ func TestRandomTimelinesFindMistakes(t *testing.T) {
 			if text == "" {
 				t.Fatal("no timeline has found it")
 			}
-			if n := strings.Count(text, "\n"); n > 12 {
-				t.Errorf("the timeline is long:\n%s", text)
-			}
+			expect.AtMost(t, strings.Count(text, "\n"), 12, "the timeline is long:\n%s", text)
 			t.Log(text)
 		})
 	}

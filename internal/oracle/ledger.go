@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A ledger records what the store of a fleet has charged, what the fleet has admitted, and where leases broke their contract.
@@ -280,9 +281,7 @@ func FuzzLeases(f *testing.F, stream uint64, open func(length int64) Holder) {
 		if len(schedule) > 300 {
 			t.Skip("more steps take longer and show no more")
 		}
-		if _, err := RunLeases(schedule, open); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, expect.ErrorOf(RunLeases(schedule, open)), "RunLeases")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
@@ -113,9 +114,7 @@ func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Buil
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	chilimit.New(nil)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest/echotest"
@@ -100,9 +101,7 @@ func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Buil
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	echolimit.New(nil)
 }

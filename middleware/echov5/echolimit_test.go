@@ -175,9 +175,7 @@ func TestResponseIsRestored(t *testing.T) {
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	echolimit.New(nil)
 }

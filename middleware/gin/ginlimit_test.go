@@ -100,9 +100,7 @@ func TestAbort(t *testing.T) {
 		}, h, func(*gin.Context) { t.Errorf("%s: the next middleware ran", why) })
 		r.GET("/", func(*gin.Context) { t.Errorf("%s: the handler ran", why) })
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-		if !aborted {
-			t.Errorf("%s: the chain is not aborted", why)
-		}
+		expect.True(t, aborted, "%s: the chain is not aborted", why)
 	}
 }
 
@@ -158,9 +156,7 @@ func TestHandleContext(t *testing.T) {
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	ginlimit.New(nil)
 }

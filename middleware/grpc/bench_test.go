@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -91,9 +92,7 @@ func TestAllocations(t *testing.T) {
 		for range 1000 { // the race detector drops objects from pools at random
 			least = min(least, testing.AllocsPerRun(1, call))
 		}
-		if least > o.most {
-			t.Errorf("%s: %v allocations, want at most %v", o.why, least, o.most)
-		}
+		expect.AtMost(t, least, o.most, "%s: allocations", o.why)
 	}
 }
 

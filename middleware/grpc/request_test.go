@@ -164,10 +164,8 @@ func TestPaths(t *testing.T) {
 		if path != want || (pattern == want) != known || !known && pattern != "" {
 			t.Errorf("%s: path %q, pattern %q, known %v", method, path, pattern, known)
 		}
-		d, err := routed.Take(t.Context(), core.Claim{Rule: "routed", Key: "const:all", Peek: true})
-		if err != nil || (d.Results[0].Remaining == 0) != known {
-			t.Errorf("%s: %+v, %v; the rule applies: want %v", method, d.Results, err, known)
-		}
+		d := must.Get(routed.Take(t.Context(), core.Claim{Rule: "routed", Key: "const:all", Peek: true}))(t)
+		expect.Equal(t, d.Results[0].Remaining == 0, known, "%s: %+v; the rule applies", method, d.Results)
 	}
 }
 
@@ -237,9 +235,7 @@ func TestNilLimiter(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s(nil) did not panic", why)
-				}
+				expect.NotEqual(t, recover(), nil, "%s(nil) did not panic", why)
 			}()
 			f()
 		}()

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -63,9 +64,7 @@ func leastAllocations(f func()) float64 {
 
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		if got := leastAllocations(calling(t.Context(), f.limit, f.final)); got > f.most {
-			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
-		}
+		expect.AtMost(t, leastAllocations(calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }
 

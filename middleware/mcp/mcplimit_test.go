@@ -187,13 +187,9 @@ func TestTransports(t *testing.T) {
 			if d.RetryAfterSeconds == nil || *d.RetryAfterSeconds < 1 || *d.RetryAfterSeconds > 2 || !slices.Equal(d.Rules, []string{"search"}) {
 				t.Fatalf("the data are %+v, want a wait of up to 2 s for the rule search", d)
 			}
-			if text, err := call(t.Context(), s, "fetch"); err != nil || text != "found" {
-				t.Errorf("another tool: %q, %v", text, err)
-			}
+			expect.Equal(t, must.Get(call(t.Context(), s, "fetch"))(t), "found", "another tool")
 			time.Sleep(time.Duration(*d.RetryAfterSeconds) * time.Second)
-			if text, err := call(t.Context(), s, "search"); err != nil || text != "found" {
-				t.Errorf("after the wait: %q, %v", text, err)
-			}
+			expect.Equal(t, must.Get(call(t.Context(), s, "search"))(t), "found", "after the wait")
 		})
 	}
 }
@@ -236,9 +232,7 @@ func TestDenials(t *testing.T) {
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	mcplimit.New(nil)
 }

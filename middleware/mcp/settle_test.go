@@ -179,9 +179,7 @@ func TestAtOnce(t *testing.T) {
 		close(release)
 		<-ended
 		expect.Equal(t, remainingSoon(t, l, "running", 1), 1, "a tool that %s: places free", why)
-		if _, err := call(t.Context(), s, "search"); err != nil {
-			t.Errorf("a tool that %s: the next call: %v", why, err)
-		}
+		expect.NoError(t, expect.ErrorOf(call(t.Context(), s, "search")), "a tool that %s: the next call", why)
 		cancel()
 	}
 }
@@ -223,9 +221,7 @@ func TestMaxWait(t *testing.T) {
 		if d := denialOf(t, err); d.RetryAfterSeconds == nil {
 			t.Errorf("a call beyond MaxWait gets %+v", d)
 		}
-		if _, err := call(t.Context(), s, "fetch"); err == nil {
-			t.Error("another tool does not share the limit")
-		}
+		expect.Fails(t, expect.ErrorOf(call(t.Context(), s, "fetch")), "another tool does not share the limit")
 		wg.Wait()
 		_ = s.Close()
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -73,9 +74,7 @@ func leastAllocations(f func()) float64 {
 
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		if got := leastAllocations(serving(f.limit, f.final)); got > f.most {
-			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
-		}
+		expect.AtMost(t, leastAllocations(serving(f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }
 

@@ -222,9 +222,7 @@ func (loop) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
 
 func TestNilLimiter(t *testing.T) {
 	defer func() {
-		if recover() == nil {
-			t.Error("New(nil) did not panic")
-		}
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
 	}()
 	stdlib.New(nil)
 }

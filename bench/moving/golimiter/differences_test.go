@@ -96,9 +96,7 @@ func TestZero(t *testing.T) {
 		t.Error("Set(0): allowed")
 	}
 	expect.Equal(t, try.Admitted(limited(core.PerHour(0)), 5, client, "/"), 0, "core.PerHour(0): admitted")
-	if _, err := core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)}); err == nil {
-		t.Error("core.Every(5, 0): no error")
-	}
+	expect.Fails(t, expect.ErrorOf(core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)})), "core.Every(5, 0)")
 }
 
 func TestFractions(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -62,9 +63,7 @@ func TestRedisIsDown(t *testing.T) {
 	limiter, err := newLimiter(client)
 	must.Do(t, err)
 	server.Kill()
-	if _, err := before(t.Context(), client, "7"); err == nil {
-		t.Error("before: no error")
-	}
+	expect.Fails(t, expect.ErrorOf(before(t.Context(), client, "7")), "before")
 	d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "project:7"})
 	if err != nil || !d.Allowed || d.Degraded == nil {
 		t.Errorf("after: %+v, %v", d, err)
@@ -77,9 +76,7 @@ func TestZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := server.Client(t)
 		old := redis_rate.NewLimiter(client)
-		if _, err := old.Allow(t.Context(), "rate", redis_rate.PerSecond(0)); err == nil {
-			t.Error("before: a rate of 0: no error")
-		}
+		expect.Fails(t, expect.ErrorOf(old.Allow(t.Context(), "rate", redis_rate.PerSecond(0))), "before: a rate of 0")
 		if res, err := old.Allow(t.Context(), "burst", redis_rate.Limit{Rate: 10, Period: time.Second}); err != nil || res.Allowed != 0 {
 			t.Errorf("before: a burst of 0: %+v, %v", res, err)
 		}
@@ -90,10 +87,8 @@ func TestZero(t *testing.T) {
 			limit   core.Limit
 			allowed bool
 		}{{"rate", core.PerSecond(0), false}, {"burst", core.PerSecond(10).WithBurst(0), true}} {
-			d, err := limiter.Take(t.Context(), core.Claim{Rule: test.rule, Key: "k", Limits: []core.Limit{test.limit}})
-			if err != nil || d.Allowed != test.allowed {
-				t.Errorf("after: a %s of 0: %+v, %v", test.rule, d, err)
-			}
+			d := must.Get(limiter.Take(t.Context(), core.Claim{Rule: test.rule, Key: "k", Limits: []core.Limit{test.limit}}))(t)
+			expect.Equal(t, d.Allowed, test.allowed, "after: a %s of 0: %+v", test.rule, d)
 		}
 	})
 }

@@ -63,23 +63,15 @@ func TestRedisIsDown(t *testing.T) {
 	s.Kill()
 	func() {
 		defer func() {
-			if recover() == nil {
-				t.Error("before: did not panic")
-			}
+			expect.NotEqual(t, recover(), nil, "before: did not panic")
 		}()
 		try.Get(hs["before"], "203.0.113.9:4000", "/")
 	}()
-	if got := try.Admitted(hs["after"], 1100, "203.0.113.9:4000", "/"); got < 1000 {
-		t.Errorf("after: admitted %d of 1100, want 1000 by the memory of the process", got)
-	}
+	expect.AtLeast(t, try.Admitted(hs["after"], 1100, "203.0.113.9:4000", "/"), 1000, "after: admitted of 1100 by the memory of the process")
 	none := redis.NewClient(&redis.Options{Addr: redistest.FreeAddr(t), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer none.Close()
-	if _, err := before(none, try.OK); err == nil {
-		t.Error("before: made without a server")
-	}
-	if _, err := after(none, try.OK); err != nil {
-		t.Errorf("after: %v", err)
-	}
+	expect.Fails(t, expect.ErrorOf(before(none, try.OK)), "before: made without a server")
+	expect.NoError(t, expect.ErrorOf(after(none, try.OK)), "after")
 }
 
 // instant is when a window ends, in seconds since 1970.
@@ -131,7 +123,5 @@ func TestZeroAndFractions(t *testing.T) {
 			expect.Equal(t, try.Admitted(test.h, 20, from, "/"), test.want, "%d: admitted of 20", i)
 		}
 	})
-	if _, err := limiter.NewRateFromFormatted("10-3S"); err == nil {
-		t.Error("10-3S: no error")
-	}
+	expect.Fails(t, expect.ErrorOf(limiter.NewRateFromFormatted("10-3S")), "10-3S")
 }

@@ -90,9 +90,7 @@ func TestZero(t *testing.T) {
 		} {
 			expect.Equal(t, try.Admitted(limited(test.limit), 100, client, "/"), test.want, "%s: of 100", name)
 		}
-		if _, err := core.New([]core.Rule{core.Every(4, 0).By(keyfunc.RemoteIP)}); err == nil {
-			t.Error("core.Every(4, 0): no error")
-		}
+		expect.Fails(t, expect.ErrorOf(core.New([]core.Rule{core.Every(4, 0).By(keyfunc.RemoteIP)})), "core.Every(4, 0)")
 	})
 }
 

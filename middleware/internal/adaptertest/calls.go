@@ -255,9 +255,7 @@ func FuzzCalls(f *testing.F, a Adapter) {
 		r.Header.Set("Content-Type", contentType)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if !bytes.Equal(w.Body.Bytes(), body) {
-			t.Errorf("the client gets %q, want %q", w.Body, body)
-		}
+		expect.True(t, bytes.Equal(w.Body.Bytes(), body), "the client gets %q, want %q", w.Body, body)
 		if len(ends.seen) != 1 || ends.seen[0].Err != nil || ends.seen[0].Bytes != int64(len(body)) {
 			t.Errorf("the outcomes are %+v", ends.seen)
 		}

@@ -71,9 +71,7 @@ func testDenial(t *testing.T, a Adapter) {
 				"type": problemTypes + "quota-exceeded", "title": http.StatusText(row.status), "status": float64(row.status),
 				"detail": got["detail"], "violated-policies": row.violated, "message": "API rate limit exceeded",
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("body %v\nwant %v", got, want)
-			}
+			expect.True(t, reflect.DeepEqual(got, want), "body %v\nwant %v", got, want)
 			s.do(http.MethodHead, "/").wantNoBody(t, row.status)
 			s.do(http.MethodPost, "/").problem(t, row.status)
 		})
@@ -90,9 +88,7 @@ func (a Adapter) extendedDenial(t *testing.T, results []core.Result) reply {
 	}}))
 	s.do(http.MethodHead, "/")
 	got := s.get("/")
-	if got.Header.Get(field) == "" {
-		t.Errorf("the deny handler's header field is missing: %v", got.Header)
-	}
+	expect.NotEqual(t, got.Header.Get(field), "", "the deny handler's header field is missing: %v", got.Header)
 	got.Header.Del(field)
 	return got
 }

@@ -70,9 +70,7 @@ func testFailure(t *testing.T, a Adapter) {
 			got.wantLimiting(t, retry...)
 			title := http.StatusText(row.status)
 			want := map[string]any{"type": kind, "title": title, "status": float64(row.status), "detail": body["detail"], "message": title}
-			if !reflect.DeepEqual(body, want) {
-				t.Errorf("body %v, want %v", body, want)
-			}
+			expect.True(t, reflect.DeepEqual(body, want), "body %v, want %v", body, want)
 			s.do(http.MethodHead, "/").wantNoBody(t, row.status)
 		})
 	}

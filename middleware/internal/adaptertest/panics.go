@@ -173,7 +173,5 @@ func testContext(t *testing.T, a Adapter) {
 	if len(before.Results) != 1 || !before.Allowed || before.Results[0].Remaining != 0 {
 		t.Errorf("the handler found %+v", before)
 	}
-	if !reflect.DeepEqual(before, after) {
-		t.Errorf("Check in the handler says %+v, want what it was charged already: %+v", after, before)
-	}
+	expect.True(t, reflect.DeepEqual(before, after), "Check in the handler says %+v, want what it was charged already: %+v", after, before)
 }

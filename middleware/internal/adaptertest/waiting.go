@@ -122,9 +122,7 @@ func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	l, store, begun := waitFor(150 * time.Millisecond)
 	app := single(Guard{Limiter: l})
 	app.Routes[0].Handler = func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			t.Error("the handler has read the body of a client that is gone")
-		}
+		expect.Fails(t, expect.ErrorOf(io.Copy(io.Discard, r.Body)), "the handler has read the body of a client that is gone")
 	}
 	<-disconnect(t, a, app, false, true, begun)
 	if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 1 {
@@ -336,9 +334,7 @@ func testWaitingHoldsNothing(t *testing.T, a Adapter) {
 	for waiting := false; ; {
 		select {
 		case <-done:
-			if !waiting {
-				t.Error("the request did not wait")
-			}
+			expect.True(t, waiting, "the request did not wait")
 			return
 		case <-time.After(time.Millisecond):
 		}

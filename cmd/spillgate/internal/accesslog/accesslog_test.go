@@ -427,9 +427,7 @@ func TestNoFormatFits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewReader("log", iotest.ErrReader(iotest.ErrTimeout), Options{}); !errors.Is(err, iotest.ErrTimeout) {
-		t.Errorf("got %v", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(NewReader("log", iotest.ErrReader(iotest.ErrTimeout), Options{})), iotest.ErrTimeout, "result")
 }
 
 func TestLogsWithoutRequests(t *testing.T) {

@@ -48,9 +48,7 @@ func TestManyRoutesAreBounded(t *testing.T) {
 
 func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 	q := NewRequests(rules(t, "rules: [{key: bearer, limits: 1/s}]"))
-	if !q.Users {
-		t.Error("a credential may belong to the user")
-	}
+	expect.True(t, q.Users, "a credential may belong to the user")
 	q.Set(&accesslog.Entry{Target: "http://example.com/a?b", User: "ann", Client: "x", Method: "GET"})
 	if user, _, _ := q.Request.BasicAuth(); user != "ann" || q.Request.Host != "example.com" {
 		t.Errorf("got %+v", q.Request)

@@ -97,10 +97,8 @@ func TestSuggestedLimitAdmitsLeast(t *testing.T) {
 	// 18 and admits 20 in a second.
 	for within, want := range map[time.Duration]string{time.Minute: "1/s;burst=20", time.Second: "2/s;burst=18", time.Millisecond: "10/s"} {
 		log := append(handMade(), sent(2*time.Minute, "d", "/"))
-		rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: within})
-		if err != nil || rep.Chosen.Limit != want {
-			t.Errorf("within %v: got %+v, %v; want %s", within, rep.Chosen, err, want)
-		}
+		rep := must.Get(Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: within}))(t)
+		expect.Equal(t, rep.Chosen.Limit, want, "within %v: %+v", within, rep.Chosen)
 	}
 }
 
