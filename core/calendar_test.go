@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -66,9 +68,7 @@ func TestEqualCalendarLimitsHaveOneForm(t *testing.T) {
 		{core.PerMonth(5).From(15).In("Asia/Tokyo"), core.PerMonth(5).In("Asia/Tokyo").From(15)},
 	}
 	for _, tt := range tests {
-		if tt.got != tt.want {
-			t.Errorf("got %+v, want %+v", tt.got, tt.want)
-		}
+		expect.Equal(t, tt.got, tt.want, "tt.got")
 	}
 }
 
@@ -131,9 +131,7 @@ func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := core.ParseLimits(tt.in)
-		if got != nil {
-			t.Errorf("%q: got limits %v beside an error", tt.in, got)
-		}
+		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
 		wantError(t, err, core.ErrInvalid, tt.want)
 	}
 }
@@ -196,9 +194,7 @@ func TestCalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
 	now := time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC) // midnight in New York, of a day of 25 hours
 	l := core.Must(core.New([]core.Rule{plan(core.PerDay(3).In("America/New_York"))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 	allow(t, l, "k", 4, 3)
-	if wait := left(t, l, "k").RetryAfter; wait != 25*time.Hour {
-		t.Errorf("wait %v, want 25h", wait)
-	}
+	expect.Equal(t, left(t, l, "k").RetryAfter, 25*time.Hour, "wait")
 	now = now.Add(24 * time.Hour)
 	allow(t, l, "k", 1, 0)
 	now = now.Add(time.Hour)
@@ -224,9 +220,7 @@ func TestClockSteppingBackByMonths(t *testing.T) {
 		allow(t, l, "k", 4, 3)
 		now, _ = time.Parse(time.DateOnly, back)
 		allow(t, l, "k", 1, 0)
-		if got := now.Add(left(t, l, "k").RetryAfter).Format(time.DateOnly); got != want {
-			t.Errorf("on %s, a request is denied until %s, want %s", back, got, want)
-		}
+		expect.Equal(t, now.Add(left(t, l, "k").RetryAfter).Format(time.DateOnly), want, "on %s, a request is denied until", back)
 	}
 }
 
@@ -234,9 +228,7 @@ func TestClockSteppingBackByMonths(t *testing.T) {
 func TestNewDayUnderLoad(t *testing.T) {
 	limit := core.PerDay(1000).In("America/Sao_Paulo")
 	_, turn := limit.Calendar.Window(time.Date(2018, 11, 3, 12, 0, 0, 0, time.UTC))
-	if turn.Hour() != 1 {
-		t.Fatalf("the day starts at %v, want 01:00", turn)
-	}
+	must.Equal(t, turn.Hour(), 1, "the day starts at %v (01:00)", turn)
 	var asked atomic.Int64 // each look at the clock is 10 µs later
 	now := func() time.Time {
 		return turn.Add(time.Duration(asked.Add(1))*10*time.Microsecond - 20*time.Millisecond)
@@ -271,12 +263,8 @@ func TestUpgradeInMidMonthKeepsTheUsage(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{plan(month)}))
 	allow(t, l, "k", 60, 60)
 	month.Rate = 1000
-	if got := left(t, l, "k", month).Remaining; got != 940 {
-		t.Errorf("%d remain of 1000 after 60 were used, want 940", got)
-	}
+	expect.Equal(t, left(t, l, "k", month).Remaining, 940, "remaining of 1000 after 60 were used")
 	for why, other := range map[string]core.Limit{"another day": month.From(16), "another zone": month.In("Europe/Paris"), "another unit": core.PerYear(1000).In("Europe/Berlin")} {
-		if got := left(t, l, "k", other).Remaining; got != 1000 {
-			t.Errorf("%s: %d remain, want a new count of 1000", why, got)
-		}
+		expect.Equal(t, left(t, l, "k", other).Remaining, 1000, "%s: remaining (a new count of 1000)", why)
 	}
 }

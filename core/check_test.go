@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"go.uber.org/goleak"
 )
@@ -81,9 +82,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 					t.Errorf("got error %q, want it to say %q", err, tt.want)
 				}
 			}
-			if got := remaining(t, l, "before"); got != 10 {
-				t.Errorf("the rule before was charged: %d left", got)
-			}
+			expect.Equal(t, remaining(t, l, "before"), 10, "the rule before was charged: left")
 		})
 	}
 }
@@ -92,9 +91,7 @@ func TestSkipPanics(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{allow10()}, core.WithSkip(func(*http.Request) bool { panic("ouch") })))
 	d, err := l.Check(get("/"))
 	wantError(t, err, core.ErrInvalid, "skip: a callback panicked: ouch")
-	if d.Allowed {
-		t.Error("a panic admitted the request")
-	}
+	expect.True(t, !d.Allowed, "a panic admitted the request")
 }
 
 func TestCheckBadRequests(t *testing.T) {
@@ -166,9 +163,7 @@ func TestCheckCost(t *testing.T) {
 		if !tt.allowed && d.Results[0].RetryAfter != core.Never {
 			t.Errorf("%s: got RetryAfter %v, want Never", tt.why, d.Results[0].RetryAfter)
 		}
-		if got := remaining(t, l, "r"); got != tt.left {
-			t.Errorf("%s: got %d left, want %d", tt.why, got, tt.left)
-		}
+		expect.Equal(t, remaining(t, l, "r"), tt.left, "%s: left", tt.why)
 	}
 }
 
@@ -190,14 +185,10 @@ func TestCheckTier(t *testing.T) {
 	}
 	for _, step := range steps {
 		tier = step.tier
-		d, err := l.Check(get("/"))
-		if err != nil || len(d.Results) != len(step.want) {
-			t.Fatalf("%s: got %+v, %v", step.why, d, err)
-		}
+		d := must.Get(l.Check(get("/")))(t)
+		must.Equal(t, len(d.Results), len(step.want), "%s: %+v", step.why, d)
 		for i, want := range step.want {
-			if got := d.Results[i].Remaining; got != want {
-				t.Errorf("%s: limit %d: got %d, want %d", step.why, i, got, want)
-			}
+			expect.Equal(t, d.Results[i].Remaining, want, "%s: limit %d", step.why, i)
 		}
 	}
 }
@@ -225,9 +216,7 @@ func TestCheckSeveralRules(t *testing.T) {
 			t.Fatalf("step %d: %s: got %+v, %v", i, step.why, d, err)
 		}
 		for j, want := range step.left {
-			if got := d.Results[j].Remaining; got != want {
-				t.Errorf("step %d: %s: result %d: got %d left, want %d", i, step.why, j, got, want)
-			}
+			expect.Equal(t, d.Results[j].Remaining, want, "step %d: %s: result %d: left", i, step.why, j)
 		}
 	}
 	d, _ := l.Check(get("/login"))
@@ -257,9 +246,7 @@ func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 	}
 	for rule, left := range map[string]int{"r": 2, "other": 1} {
 		peek := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}, Peek: true}
-		if got, err := s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil); err != nil || got[0].Remaining != left {
-			t.Errorf("rule %s: got %+v, %v; want %d remaining", rule, got, err, left)
-		}
+		expect.Equal(t, must.Get(s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil))(t)[0].Remaining, left, "rule %s: remaining", rule)
 	}
 }
 
@@ -270,9 +257,7 @@ func TestTooManyClaims(t *testing.T) {
 	for i := range claims {
 		claims[i] = core.Claim{Rule: "plan", Key: "k", Limits: []core.Limit{core.PerHour(100)}}
 	}
-	if _, err := l.Take(t.Context(), claims[:64]...); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, expect.ErrorOf(l.Take(t.Context(), claims[:64]...)), "Take")
 	_, err := l.Take(t.Context(), claims...)
 	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
 	_, err = new(core.MemoryStore).Take(t.Context(), claims, nil)
@@ -290,9 +275,7 @@ func TestTooManyRules(t *testing.T) {
 	rules[3].Routes, rules[4].Match = []string{"/a"}, func(*http.Request) bool { return true }
 	l := core.Must(core.New(rules))
 	r := httptest.NewRequest("GET", "/b", nil)
-	if d, err := l.Check(r); err != nil || len(d.Results) != 64 {
-		t.Errorf("%d results, %v", len(d.Results), err)
-	}
+	expect.Equal(t, len(must.Get(l.Check(r))(t).Results), 64, "results")
 	_, err = l.Check(httptest.NewRequest("GET", "/a", nil))
 	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
 	if d, err := l.Usage(r); err != nil || len(d.Results) != 65 || d.Results[64].Rule != "r64" {
@@ -313,20 +296,14 @@ func TestPeekChargesNothing(t *testing.T) {
 	if d, err := l.Peek(get("/")); err != nil || d.Allowed || d.Results[0].RetryAfter <= 0 {
 		t.Errorf("got %+v, %v; want what Check would say: denied", d, err)
 	}
-	if len(seen.seen) != 2 {
-		t.Errorf("observers were called %d times, want only of the 2 checks", len(seen.seen))
-	}
+	expect.Equal(t, len(seen.seen), 2, "how often observers were called (only of the 2 checks)")
 }
 
 func TestCarriedPeekIsNoDecision(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}))
 	r := get("/")
 	d, _ := l.Peek(r)
-	if err := l.Refund(t.Context(), d); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Refund(t.Context(), d), "Refund")
 	r = r.WithContext(core.NewContext(r.Context(), d))
-	if d, err := l.Check(r); err != nil || d.Results[0].Remaining != 1 {
-		t.Errorf("a request whose context carries a peek was not charged: %+v, %v", d, err)
-	}
+	expect.Equal(t, must.Get(l.Check(r))(t).Results[0].Remaining, 1, "a request whose context carries a peek was not charged")
 }

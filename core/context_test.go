@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -37,18 +38,14 @@ func TestGuardChargesOnce(t *testing.T) {
 	if err != nil || third.Results[0].Remaining != 4 || third.At != first.At {
 		t.Errorf("checked after: got %+v, %v; want the first decision", third, err)
 	}
-	if len(seen.seen) != 1 {
-		t.Errorf("observers were called %d times, want once", len(seen.seen))
-	}
+	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
 
 // TestWithoutDecision decides a second request in the context of the first, as the tools of a session are called.
 func TestWithoutDecision(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
 	r, _, err := guard(l, get("/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), word{}, 1))
 	apart := core.WithoutDecision(ctx)
 	if _, ok := core.FromContext(apart); ok || apart.Value(word{}) != 1 {
@@ -65,18 +62,14 @@ func TestWithoutDecision(t *testing.T) {
 	if cancel(); apart.Err() == nil {
 		t.Error("the context does not end")
 	}
-	if core.WithoutDecision(t.Context()) != t.Context() {
-		t.Error("a context without a decision is copied")
-	}
+	expect.Equal(t, core.WithoutDecision(t.Context()), t.Context(), "a context without a decision is copied")
 }
 
 // guardTwice has two limiters guard a request, the second one second later.
 func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second core.Decision) {
 	t.Helper()
 	r, first, err := guard(outer, get("/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	time.Sleep(time.Second)
 	g := must.Get(inner.Guard(r.Context(), r, nil))(t)
 	r, joined = g.Request(), g.Decision()
@@ -153,14 +146,10 @@ func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 	two, _ := core.FromContext(r.Context())
 	alone, _ := limiters[2].Check(get("/"))
 	all, _ := core.FromContext(core.NewContext(core.NewContext(t.Context(), alone), two))
-	if len(all.Results) != 3 {
-		t.Fatalf("got %+v, want the results of three", all)
-	}
+	must.Equal(t, len(all.Results), 3, "%+v (the results of three)", all)
 	for i, l := range limiters {
 		must.Do(t, l.Refund(t.Context(), all))
-		if got := remaining(t, l, "r"); got != 5 {
-			t.Errorf("limiter %d: got %d left, want 5", i+1, got)
-		}
+		expect.Equal(t, remaining(t, l, "r"), 5, "limiter %d: left", i+1)
 	}
 }
 
@@ -198,12 +187,8 @@ func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
 	r, _, _ = guard(inner, r)
 	both, _ := core.FromContext(r.Context())
 	for i, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 0, 3: 0} {
-		if got := both.OuterRulesOfSameName(i); got != want {
-			t.Errorf("result %d of two limiters: got %d, want %d", i, got, want)
-		}
-		if got := alone.OuterRulesOfSameName(i) + (core.Decision{}).OuterRulesOfSameName(i); got != 0 {
-			t.Errorf("result %d of one limiter or none: got %d", i, got)
-		}
+		expect.Equal(t, both.OuterRulesOfSameName(i), want, "result %d of two limiters", i)
+		expect.Equal(t, alone.OuterRulesOfSameName(i)+(core.Decision{}).OuterRulesOfSameName(i), 0, "result %d of one limiter or none", i)
 	}
 }
 
@@ -230,10 +215,8 @@ func TestCheckAgainReturnsWhatWasDecided(t *testing.T) {
 	l, other := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
 	r, first, _ := guard(l, get("/"))
 	r, _, _ = guard(other, r)
-	again, err := l.Check(r)
-	if err != nil || !reflect.DeepEqual(again, first) {
-		t.Errorf("got %+v, %v; want %+v", again, err, first)
-	}
+	again := must.Get(l.Check(r))(t)
+	expect.True(t, reflect.DeepEqual(again, first), "got %+v, want %+v", again, first)
 }
 
 // apiAndLogin returns a limiter of 100 requests of any kind, of which 5 may be logins.
@@ -293,9 +276,7 @@ func TestNewRouteIsDecided(t *testing.T) {
 				}
 				g.End()
 			}
-			if len(seen.seen) != 14 {
-				t.Errorf("observers were called %d times, want twice a request", len(seen.seen))
-			}
+			expect.Equal(t, len(seen.seen), 14, "how often observers were called (twice a request)")
 			if api, login := remaining(t, l, "api"), remaining(t, l, "login"); api != 93 || login != 0 {
 				t.Errorf("got %d and %d left, want 93 and 0", api, login)
 			}
@@ -325,9 +306,7 @@ func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
 	if carried, _ := core.FromContext(ctx); !slices.Equal(carried.Results, d.Results) {
 		t.Errorf("the context carries %+v, want %+v", carried, d)
 	}
-	if again, err := l.Check(r.WithContext(ctx)); err != nil || !slices.Equal(again.Results, d.Results) {
-		t.Errorf("carried by hand: got %+v, %v, want the same decision", again, err)
-	}
+	expect.Elements(t, must.Get(l.Check(r.WithContext(ctx)))(t).Results, d.Results, "the decision carried by hand")
 	if err := l.Refund(t.Context(), d); err != nil || remaining(t, l, "api") != 100 || remaining(t, l, "login") != 5 {
 		t.Errorf("a refund of both decisions leaves %d and %d, %v", remaining(t, l, "api"), remaining(t, l, "login"), err)
 	}

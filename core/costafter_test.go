@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -46,9 +47,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 				}
 				g.Settle(tt.outcome)
 				g.Settle(core.Outcome{Status: 500})
-				if g.Watches() {
-					t.Error("it watches after the end")
-				}
+				expect.True(t, !g.Watches(), "it watches after the end")
 			})
 			s.want(t, tt.want)
 		})
@@ -60,9 +59,7 @@ func TestCostAfterGetsTheRequestThatWasPassedOn(t *testing.T) {
 	l := withStore(new(settler), []core.Rule{final("r", 5, func(r *http.Request, _ core.Outcome) int { seen = r; return 0 })})
 	serve(t, l, func(r *http.Request, g *core.Guard) {
 		g.Settle(core.Outcome{})
-		if seen != r {
-			t.Error("CostAfter got another request than the handler")
-		}
+		expect.Equal(t, seen, r, "CostAfter got another request than the handler")
 	})
 }
 
@@ -134,15 +131,11 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 
 func TestStoreOfALimiter(t *testing.T) {
 	store, rules := new(core.MemoryStore), []core.Rule{core.PerHour(1).By(keyK)}
-	if got := core.Must(core.New(rules, core.WithStore(store))).Store(); got != store {
-		t.Errorf("got %v, want the store that was given", got)
-	}
+	expect.Equal(t, core.Must(core.New(rules, core.WithStore(store))).Store(), core.Store(store), "the store that was given")
 	if _, ok := core.Must(core.New(rules)).Store().(*core.MemoryStore); !ok {
 		t.Error("a limiter without WithStore has no MemoryStore")
 	}
-	if got := new(core.Limiter).Store(); got != nil {
-		t.Errorf("got %v of a limiter that New has not made", got)
-	}
+	expect.Equal(t, new(core.Limiter).Store(), nil, "of a limiter that New has not made")
 }
 
 func TestObserversOfSettlements(t *testing.T) {
@@ -206,9 +199,7 @@ func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
 	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
 	s.want(t, "login 1→0")
-	if n := fallback.calls.Load(); n != 0 {
-		t.Errorf("%d calls of the fallback", n)
-	}
+	expect.Equal(t, fallback.calls.Load(), 0, "calls of the fallback")
 }
 
 func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {
@@ -236,9 +227,7 @@ func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
 		g.Settle(core.Outcome{Status: 401})
 	})
 	fallback.want(t, "login 1→1")
-	if n := s.calls.Load(); n != 1 {
-		t.Errorf("%d calls of the store, want only the call of Take", n)
-	}
+	expect.Equal(t, s.calls.Load(), 1, "calls of the store (only the call of Take)")
 }
 
 // handle guards a request with l. Its handler takes a while and responds with a status. handle reports whether the handler ran.
@@ -280,13 +269,9 @@ func TestParallelFailuresRunAsManyHandlersAsTheLimit(t *testing.T) {
 	for _, limit := range []string{"5/15m", "5/15m;fixed-window", "5/15m;sliding-window", "5/15m;sliding-log"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := inMemory(limit, core.Failures)
-			if ran := parallel(l, 1000, 100*time.Millisecond, 401); ran != 5 {
-				t.Errorf("%s: %d handlers ran, want 5", limit, ran)
-			}
+			expect.Equal(t, parallel(l, 1000, 100*time.Millisecond, 401), 5, "%s: handlers ran", limit)
 			time.Sleep(time.Minute)
-			if handle(l, 0, 401) {
-				t.Errorf("%s: a sixth handler ran", limit)
-			}
+			expect.True(t, !handle(l, 0, 401), "%s: a sixth handler ran", limit)
 		})
 	}
 }
@@ -307,9 +292,7 @@ func TestOverlappingSuccessesAreFree(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		requests.Wait()
-		if n := denied.Load(); n > 0 {
-			t.Errorf("%d of 72,000 were denied", n)
-		}
+		expect.AtMost(t, denied.Load(), 0, "of 72,000 were denied")
 	})
 }
 
@@ -350,7 +333,5 @@ func TestDeniedRequestsHoldNothing(t *testing.T) {
 		}
 		g.Settle(core.Outcome{Status: 429})
 	})
-	if asked {
-		t.Error("CostAfter was asked about a denied request")
-	}
+	expect.True(t, !asked, "CostAfter was asked about a denied request")
 }

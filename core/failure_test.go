@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -154,9 +155,7 @@ func TestDeadline(t *testing.T) {
 				l := withStore(&faulty{fault: tt.fault}, []core.Rule{perHour("r", 5)}, tt.opts...)
 				start := time.Now()
 				d, err := l.Check(get("/"))
-				if took := time.Since(start); took != tt.want {
-					t.Errorf("took %v, want %v", took, tt.want)
-				}
+				expect.Equal(t, time.Since(start), tt.want, "time.Since(start)")
 				if err != nil || d.Results[0].Remaining != 4 || !errors.Is(d.Degraded, core.ErrUnavailable) {
 					t.Errorf("got %+v, %v; want a decision of the fallback", d, err)
 				}
@@ -189,12 +188,8 @@ func TestClientThatHangsUpIsCharged(t *testing.T) {
 		if err != nil || d.Degraded != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
 			t.Errorf("%T: got %+v, %v; want a charge", store, d, err)
 		}
-		if err := l.Refund(ctx, d); err != nil {
-			t.Error(err)
-		}
-		if err := l.Reset(ctx, "r", "k"); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.Refund(ctx, d), "Refund")
+		expect.NoError(t, l.Reset(ctx, "r", "k"), "Reset")
 	}
 }
 
@@ -292,9 +287,7 @@ func TestPeekWhileDown(t *testing.T) {
 	if d, _ := l.Check(get("/").WithContext(core.NewContext(t.Context(), d))); d.Results[0].Remaining != 4 {
 		t.Errorf("got %+v; want a charge in spite of the peek", d)
 	}
-	if len(seen.seen) != 1 {
-		t.Errorf("observers were called %d times, want once", len(seen.seen))
-	}
+	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
 
 func TestRefundGoesWhereTheChargeWas(t *testing.T) {
@@ -311,15 +304,11 @@ func TestRefundGoesWhereTheChargeWas(t *testing.T) {
 	inStore := check(4)
 	s.fault = unreachable
 	inFallback := check(4)
-	if err := l.Refund(t.Context(), inFallback); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Refund(t.Context(), inFallback), "Refund")
 	check(4) // in the fallback
 	wantError(t, l.Refund(t.Context(), inStore), core.ErrUnavailable, "connection lost")
 	s.fault = nil
-	if err := l.Refund(t.Context(), inStore); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Refund(t.Context(), inStore), "Refund")
 	check(3) // in the store: what became of the first refund is unknown, so there is no second
 }
 
@@ -329,13 +318,9 @@ func TestRefundOfNothingCallsNoStore(t *testing.T) {
 	peek, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Peek: true})
 	denied, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 6})
 	for _, d := range []core.Decision{peek, denied} {
-		if err := l.Refund(t.Context(), d); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.Refund(t.Context(), d), "Refund")
 	}
-	if got := s.calls.Load(); got != 2 {
-		t.Errorf("got %d calls, want only the calls of Take", got)
-	}
+	expect.Equal(t, s.calls.Load(), 2, "calls (only the calls of Take)")
 }
 
 func TestResetForgetsTheFallbackToo(t *testing.T) {
@@ -353,9 +338,7 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	wantError(t, l.Reset(t.Context(), "r", "k"), core.ErrUnavailable, "connection lost")
 	check(unreachable, 4) // the fallback was still reset
 	check(nil, 3)
-	if err := l.Reset(t.Context(), "r", "k"); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Reset(t.Context(), "r", "k"), "Reset")
 	check(unreachable, 4)
 	check(nil, 4)
 }

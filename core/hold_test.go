@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -35,9 +36,7 @@ func TestLostSettlementsDelayABanByAMinuteAtMost(t *testing.T) {
 				g.End()
 			}
 			// A login settled in time would be the fifth after 72 seconds, and the next after an hour.
-			if ran != 5 {
-				t.Errorf("failure mode %d: %d failed logins ran, want 5", onFailure, ran)
-			}
+			expect.Equal(t, ran, 5, "failure mode %d: failed logins ran", onFailure)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "k", Peek: true})
 			if err != nil || d.RetryAfter() < 37*time.Minute || d.RetryAfter() > 39*time.Minute {
 				t.Errorf("failure mode %d: %+v, %v, want the ban to last for 37 to 39 minutes more", onFailure, d, err)
@@ -63,9 +62,7 @@ func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
 		held[0].Hold, held[0].Peek, held[0].Cost = false, true, 1
 		results := must.Get(m.Take(context.Background(), held, nil))(t)
 		for i, left := range []int{2, 0, 0, 0, 0, 9} {
-			if results[i].Remaining != left {
-				t.Errorf("%v: %d remain, want %d", results[i].Limit, results[i].Remaining, left)
-			}
+			expect.Equal(t, results[i].Remaining, left, "%v: remaining", results[i].Limit)
 		}
 	})
 }
@@ -98,9 +95,7 @@ func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		must.Do(t, l.Settle(t.Context(), d, "r", 1))
 		r := httpGetPeek(t, l)
-		if r.Remaining != 8 {
-			t.Errorf("%+v, want 8 of 9 remaining", r)
-		}
+		expect.Equal(t, r.Remaining, 8, "%+v of 9 remaining", r)
 	})
 }
 
@@ -146,13 +141,9 @@ func TestRequestDeniedByAtOnceChargesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("100/m;fixed-window, 1 at once", nil)
 		a, _ := l.Guard(context.Background(), get("/"), nil)
-		if handle(l, 0, 200) {
-			t.Error("a second request ran beside the first")
-		}
+		expect.True(t, !handle(l, 0, 200), "a second request ran beside the first")
 		a.End()
-		if !handle(l, 0, 200) {
-			t.Error("a request was denied after the first had ended")
-		}
+		expect.True(t, handle(l, 0, 200), "a request was denied after the first had ended")
 		d, err := l.Peek(get("/"))
 		if err != nil || d.Results[0].Remaining != 98 || !d.Allowed {
 			t.Errorf("got %+v, %v; want 2 of 100 used", d, err)
@@ -171,9 +162,7 @@ func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
 			for i := range 3 {
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if n := len(s.finals()); n != i+1 {
-					t.Fatalf("renewed %d times after %v", n, time.Since(begun))
-				}
+				must.Equal(t, len(s.finals()), i+1, "how often renewed after %v", time.Since(begun))
 				time.Sleep(20*time.Second - 1)
 			}
 			g.Settle(core.Outcome{Status: 200})
@@ -197,9 +186,7 @@ func TestEndWaitsForARenewal(t *testing.T) {
 			g.Settle(core.Outcome{Status: 200})
 		})
 		s.want(t, "renew r", "r 1→0")
-		if !s.settled[1].At.Equal(s.settled[0].At) {
-			t.Errorf("settled at %v, want the instant of the renewal, %v", s.settled[1].At, s.settled[0].At)
-		}
+		expect.True(t, s.settled[1].At.Equal(s.settled[0].At), "settled at %v, want the instant of the renewal, %v", s.settled[1].At, s.settled[0].At)
 		time.Sleep(time.Hour)
 		s.want(t, "renew r", "r 1→0")
 	})
@@ -218,9 +205,7 @@ func TestRenewalIsTriedAgain(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 			s.want(t, "renew r", "renew r")
-			if !s.settled[1].At.Equal(begun.Add(40 * time.Second)) {
-				t.Errorf("renewed at %v", s.settled[1].At)
-			}
+			expect.True(t, s.settled[1].At.Equal(begun.Add(40*time.Second)), "renewed at %v", s.settled[1].At)
 			g.Settle(core.Outcome{Status: 200})
 		})
 	})
@@ -231,9 +216,7 @@ func TestRenewWhileTheStoreIsDown(t *testing.T) {
 		s := new(settler)
 		l := withStore(s, []core.Rule{final("r", 50, core.Failures)})
 		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begun := time.Now()
 		time.Sleep(time.Second)
 		s.err = errUnreachable
@@ -258,9 +241,7 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		must.Do(t, errors.Join(l.Settle(t.Context(), d, "r", 9), l.Settle(t.Context(), d, "r", 1), l.Renew(t.Context(), d)))
 		must.Do(t, l.Settle(t.Context(), d, "", 0))
 		s.want(t, "renew r", "r 7→9", "charged plain 3→0")
-		if !s.settled[1].At.Equal(time.Now()) {
-			t.Errorf("settled at %v, want the instant of the renewal", s.settled[1].At)
-		}
+		expect.True(t, s.settled[1].At.Equal(time.Now()), "settled at %v, want the instant of the renewal", s.settled[1].At)
 		if len(seen.seen) != 2 || seen.seen[1].Outcome == nil || seen.seen[1].Outcome.Cost != 7 || seen.seen[1].Charged != 9 || seen.seen[1].Request != nil {
 			t.Errorf("observers saw %+v, want the decision and the settlement of what was held", seen.seen)
 		}
@@ -313,12 +294,8 @@ func TestBanFollowsTheLastFailure(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour - 1000*time.Second - time.Microsecond)
-		if handle(l, 0, 401) {
-			t.Error("a request was admitted 1µs before the end of the ban")
-		}
+		expect.True(t, !handle(l, 0, 401), "a request was admitted 1µs before the end of the ban")
 		time.Sleep(time.Microsecond)
-		if ran := parallel(l, 10, time.Second, 401); ran != 1 {
-			t.Errorf("%d were admitted after the ban, want 1", ran)
-		}
+		expect.Equal(t, parallel(l, 10, time.Second, 401), 1, "were admitted after the ban")
 	})
 }

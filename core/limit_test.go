@@ -3,13 +3,14 @@ package core_test
 import (
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -80,12 +81,8 @@ func TestLimitsAtTheEdgeAreValid(t *testing.T) {
 		}
 	}
 	for _, l := range limits {
-		if err := l.Validate(); err != nil {
-			t.Errorf("%v: %v", l, err)
-		}
-		if _, err := core.New([]core.Rule{l.By(constKey)}); err != nil {
-			t.Errorf("New with %v: %v", l, err)
-		}
+		expect.NoError(t, l.Validate(), "%v", l)
+		expect.NoError(t, expect.ErrorOf(core.New([]core.Rule{l.By(constKey)})), "New with %v", l)
 	}
 }
 
@@ -94,9 +91,7 @@ func TestRuleHasAtMost16Limits(t *testing.T) {
 	for i := range limits {
 		limits[i] = core.Every(1, time.Duration(i+1)*time.Hour)
 	}
-	if err := newErr(core.Rule{Key: constKey, Limits: limits[:16]}); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, newErr(core.Rule{Key: constKey, Limits: limits[:16]}), "newErr")
 	wantError(t, newErr(core.Rule{Key: constKey, Limits: limits}), core.ErrInvalid, "there must be at most 16 limits, got 17")
 	l := core.Must(core.New([]core.Rule{named("a")}))
 	_, err := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Limits: limits})
@@ -117,9 +112,7 @@ func TestCapacity(t *testing.T) {
 		{core.PerHour(7).Using(core.SlidingLog), 7, "other algorithms have no burst"},
 	}
 	for _, tt := range tests {
-		if got := tt.limit.Capacity(); got != tt.want {
-			t.Errorf("%v: got %d, want %d: %s", tt.limit, got, tt.want, tt.why)
-		}
+		expect.Equal(t, tt.limit.Capacity(), tt.want, "%v (%s)", tt.limit, tt.why)
 	}
 }
 
@@ -150,19 +143,13 @@ func TestWidth(t *testing.T) {
 		{core.Limit{Period: time.Millisecond, Buckets: 60}, 17 * time.Microsecond, "rounded up as well"},
 	}
 	for _, tt := range tests {
-		if got := tt.limit.Width(); got != tt.want {
-			t.Errorf("%+v: got %v, want %v: %s", tt.limit, got, tt.want, tt.why)
-		}
+		expect.Equal(t, tt.limit.Width(), tt.want, "%+v (%s)", tt.limit, tt.why)
 	}
 }
 
 func TestAlgorithmString(t *testing.T) {
-	if got := core.SlidingWindow.String(); got != "sliding-window" {
-		t.Errorf("got %q", got)
-	}
-	if got := core.Algorithm(200).String(); got != "algorithm(200)" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, core.SlidingWindow.String(), "sliding-window", "core.SlidingWindow.String()")
+	expect.Equal(t, core.Algorithm(200).String(), "algorithm(200)", "core.Algorithm(200).String()")
 }
 
 // wantError checks that err is of a kind, says what is wrong and has the prefix of the module on each line.
@@ -217,13 +204,9 @@ func TestParseLimits(t *testing.T) {
 		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
 	}
 	for _, tt := range tests {
-		got, err := core.ParseLimits(tt.in)
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%q: got %v, %v; want %v", tt.in, got, err, tt.want)
-		}
-		if must := core.MustParseLimits(tt.in); !slices.Equal(must, tt.want) {
-			t.Errorf("MustParseLimits(%q): got %v, want %v", tt.in, must, tt.want)
-		}
+		got := must.Get(core.ParseLimits(tt.in))(t)
+		expect.Elements(t, got, tt.want, "%q", tt.in)
+		expect.Elements(t, core.MustParseLimits(tt.in), tt.want, "MustParseLimits(%q)", tt.in)
 	}
 }
 
@@ -282,9 +265,7 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := core.ParseLimits(tt.in)
-		if got != nil {
-			t.Errorf("%q: got limits %v beside an error", tt.in, got)
-		}
+		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
 		wantError(t, err, core.ErrInvalid, tt.want)
 	}
 }
@@ -321,9 +302,7 @@ func TestLimitString(t *testing.T) {
 		{core.Limit{Rate: -1, Algorithm: 9}, "-1/0s;algorithm(9)"},
 	}
 	for _, tt := range tests {
-		if got := tt.limit.String(); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
+		expect.Equal(t, tt.limit.String(), tt.want, "tt.limit.String()")
 	}
 }
 

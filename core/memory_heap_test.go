@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -34,9 +35,7 @@ func TestFloodKeepsTheHeapBounded(t *testing.T) {
 	flood(m, keys)
 	filled := heap()
 	flood(m, floodKeys)
-	if grown := heap() - filled; grown > 1<<20 {
-		t.Errorf("%d keys took %d bytes, and %d more %d", keys, filled-before, floodKeys-keys, grown)
-	}
+	expect.AtMost(t, heap()-filled, 1<<20, "%d keys took %d bytes, and %d more", keys, filled-before, floodKeys-keys)
 	runtime.KeepAlive(m)
 }
 
@@ -55,9 +54,7 @@ func TestHeapPerKey(t *testing.T) {
 	before := heap()
 	m := &core.MemoryStore{MaxKeys: manyKeys}
 	flood(m, manyKeys)
-	if each := (heap() - before) / manyKeys; each > bytesPerKey {
-		t.Errorf("%d bytes per key, want at most %d", each, bytesPerKey)
-	}
+	expect.AtMost(t, (heap()-before)/manyKeys, bytesPerKey, "bytes per key")
 	runtime.KeepAlive(m)
 }
 
@@ -83,9 +80,7 @@ func TestHeapPerLimit(t *testing.T) {
 			}
 			time.Sleep(2 * time.Microsecond)
 		}
-		if each := (heap() - before) / keys; each > most {
-			t.Errorf("%s: %d bytes for each pair, want at most %d", limits, each, most)
-		}
+		expect.AtMost(t, (heap()-before)/keys, most, "%s: bytes for each pair", limits)
 		runtime.KeepAlive(m)
 	}
 }
@@ -110,9 +105,7 @@ func TestDroppedKeysFreeWhatTheyRemember(t *testing.T) {
 				second = heap()
 			}
 		}
-		if grown := heap() - second; grown > second/10 {
-			t.Errorf("the heap grew by %d from %d in 8 rounds", grown, second)
-		}
+		expect.AtMost(t, heap()-second, second/10, "the heap grew by from %d in 8 rounds", second)
 		runtime.KeepAlive(m)
 	})
 }
@@ -126,9 +119,7 @@ func TestTakeOnAKnownKeyAllocatesNothing(t *testing.T) {
 		n := testing.AllocsPerRun(50, func() {
 			must.Get(m.Take(context.Background(), claims, results[:0]))(t)
 		})
-		if n != 0 {
-			t.Errorf("cost %d: %v allocations", cost, n)
-		}
+		expect.Equal(t, n, 0, "cost %d: allocations", cost)
 	}
 }
 
@@ -201,9 +192,7 @@ func TestIdleKeysMakeRoomBeforeAnyAreShared(t *testing.T) {
 			for i := range 800 {
 				key := fmt.Sprint("brief", round, "-", i)
 				for n := range 4 {
-					if got := admits(m, one(key, algorithmsPerSecond...)); got != (n < 3) {
-						t.Fatalf("round %d, key %d, request %d: admitted %t, though there was room", round, i, n, got)
-					}
+					must.Equal(t, admits(m, one(key, algorithmsPerSecond...)), n < 3, "round %d, key %d, request %d: admitted, though there was room", round, i, n)
 				}
 			}
 			time.Sleep(3 * time.Second)
@@ -236,9 +225,7 @@ func TestKeysThatShareAreDeniedTogether(t *testing.T) {
 				others++
 			}
 		}
-		if others == 0 {
-			t.Error("other rules share the states of the one that is flooded")
-		}
+		expect.NotEqual(t, others, 0, "other rules share the states of the one that is flooded")
 	})
 }
 

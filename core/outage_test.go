@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -41,14 +42,10 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 			time.Sleep(time.Second)
 			check(20)
 		}
-		if got := s.calls.Load(); got != 25 {
-			t.Errorf("got %d calls after 10 pauses, want one each", got)
-		}
+		expect.Equal(t, s.calls.Load(), 25, "calls after 10 pauses (one each)")
 		s.fault = nil
 		time.Sleep(time.Second)
-		if got := check(100); got != 0 {
-			t.Errorf("got %d degraded decisions after the store came back", got)
-		}
+		expect.Equal(t, check(100), 0, "degraded decisions after the store came back")
 		synctest.Wait()
 		if h := l.StoreHealth(); h.Down || h.Calls != 0 || !h.Since.Equal(time.Now()) {
 			t.Errorf("got %+v, want closed since now", h)
@@ -105,9 +102,7 @@ func herd(t *testing.T, l *core.Limiter) time.Duration {
 		wg.Go(func() {
 			for range 30 {
 				start := time.Now()
-				if _, err := l.Check(get("/")); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, expect.ErrorOf(l.Check(get("/"))), "Check")
 				took := int64(time.Since(start))
 				for old := longest.Load(); took > old && !longest.CompareAndSwap(old, took); old = longest.Load() {
 				}
@@ -134,12 +129,8 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 				log := keepJournal(t)
 				s := &faulty{fault: tt.fault}
 				l := withStore(s, []core.Rule{perHour("r", 100)})
-				if longest := herd(t, l); longest > 50*time.Millisecond {
-					t.Errorf("a decision took %v, want at most the deadline", longest)
-				}
-				if got := s.calls.Load(); got > tt.calls {
-					t.Errorf("got %d calls for 15,000 requests, want at most %d", got, tt.calls)
-				}
+				expect.AtMost(t, herd(t, l), 50*time.Millisecond, "a decision (at most the deadline)")
+				expect.AtMost(t, s.calls.Load(), tt.calls, "calls for 15,000 requests")
 				l.Check(get("/")) // a probe, if the last requests came after a pause
 				synctest.Wait()
 				if h := l.StoreHealth(); !h.Down || h.Calls != 0 {
@@ -198,19 +189,13 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 				s.fault = tt.fault
 				for range 3 {
 					time.Sleep(time.Second)
-					if err := errorOfProbe(l, tt.want); !errors.Is(err, tt.want) {
-						t.Errorf("got %v from a probe, want %v", err, tt.want)
-					}
+					expect.ErrorIs(t, errorOfProbe(l, tt.want), tt.want, "from a probe")
 				}
-				if strings.Contains(log.String(), "is back") {
-					t.Errorf("the log says that the store is back, but it has not answered:\n%s", log)
-				}
+				expect.True(t, !strings.Contains(log.String(), "is back"), "the log says that the store is back, but it has not answered:\n%s", log)
 				time.Sleep(time.Second)
 				s.fault = nil
 				for range 50 {
-					if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
-						t.Fatalf("got %v, %v after the store came back", d, err)
-					}
+					must.Equal(t, must.Get(l.Check(get("/")))(t).Degraded, nil, "after the store came back")
 				}
 				if h := l.StoreHealth(); h.Down || h.Calls > 0 {
 					t.Errorf("got %+v after the store came back", h)
@@ -330,9 +315,7 @@ func checkAtOnce(t *testing.T, l *core.Limiter, n int, r *http.Request) int {
 		})
 	}
 	callers.Wait()
-	if failed.Load() > 0 {
-		t.Errorf("%d of %d requests were not decided", failed.Load(), n)
-	}
+	expect.AtMost(t, failed.Load(), 0, "of %d requests were not decided", n)
 	return int(admitted.Load())
 }
 
@@ -346,9 +329,7 @@ func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 				rule := perHour("r", 100)
 				rule.OnFailure = mode
 				l := withStore(s, []core.Rule{rule})
-				if got := checkAtOnce(t, l, 1000, get("/")); got != 100 {
-					t.Fatalf("%d requests below the bound were admitted, want 100", got)
-				}
+				must.Equal(t, checkAtOnce(t, l, 1000, get("/")), 100, "requests below the bound were admitted")
 				if h := l.StoreHealth(); h != (core.Health{}) || log.String() != "" {
 					t.Fatalf("got %+v and the log %q below the bound", h, log)
 				}
@@ -385,9 +366,7 @@ func TestOverloadWithMixedModes(t *testing.T) {
 		s := &faulty{fault: slowly}
 		rules := []core.Rule{mode("open", core.FailOpen, 5), mode("closed", core.FailClosed, 4), mode("local", core.FailLocal, 3)}
 		l := withStore(s, rules)
-		if got := checkAtOnce(t, l, bound+100, get("/")); got != 3+3 {
-			t.Errorf("%d requests were admitted, want 3 by the store and 3 by the fallback", got)
-		}
+		expect.Equal(t, checkAtOnce(t, l, bound+100, get("/")), 3+3, "requests admitted (3 by the store and 3 by the fallback)")
 	})
 }
 
@@ -419,25 +398,17 @@ func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 		synctest.Wait()
 		for _, d := range held {
 			callers.Go(func() {
-				if err := l.Renew(t.Context(), d); err != nil {
-					t.Errorf("renew: %v", err)
-				}
-				if err := l.Settle(t.Context(), d, "login", 1); err != nil {
-					t.Errorf("settle: %v", err)
-				}
+				expect.NoError(t, l.Renew(t.Context(), d), "renew")
+				expect.NoError(t, l.Settle(t.Context(), d, "login", 1), "settle")
 			})
 		}
 		callers.Go(func() {
-			if err := l.Reset(t.Context(), "login", "other"); err != nil {
-				t.Errorf("reset: %v", err)
-			}
+			expect.NoError(t, l.Reset(t.Context(), "login", "other"), "reset")
 		})
 		callers.Wait()
 		peek := core.Claim{Rule: "login", Key: "failing", Limits: login.Limits, Peek: true}
-		results, err := s.memory.Take(t.Context(), []core.Claim{peek}, nil)
-		if err != nil || results[0].Remaining != 100 {
-			t.Errorf("got %+v, %v, want 200 of 300 charged", results, err)
-		}
+		results := must.Get(s.memory.Take(t.Context(), []core.Claim{peek}, nil))(t)
+		expect.Equal(t, results[0].Remaining, 100, "%+v (200 of 300 charged)", results)
 	})
 }
 
@@ -462,19 +433,11 @@ func TestSettlementsPassAnOpenBreaker(t *testing.T) {
 			t.Error("the breaker is closed after 30 late calls")
 		}
 		for _, d := range held {
-			if err := l.Settle(t.Context(), d, "login", 1); err != nil {
-				t.Errorf("settle: %v", err)
-			}
+			expect.NoError(t, l.Settle(t.Context(), d, "login", 1), "settle")
 		}
-		if !l.StoreHealth().Down {
-			t.Error("settlements have closed the breaker")
-		}
-		if err := l.Reset(t.Context(), "other", "k"); err != nil {
-			t.Errorf("reset: %v", err)
-		}
+		expect.True(t, l.StoreHealth().Down, "settlements have closed the breaker")
+		expect.NoError(t, l.Reset(t.Context(), "other", "k"), "reset")
 		peek := core.Claim{Rule: "login", Key: "failing", Limits: login.Limits, Peek: true}
-		if results, err := s.memory.Take(t.Context(), []core.Claim{peek}, nil); err != nil || results[0].Remaining != 100 {
-			t.Errorf("got %+v, %v, want 200 of 300 charged", results, err)
-		}
+		expect.Equal(t, must.Get(s.memory.Take(t.Context(), []core.Claim{peek}, nil))(t)[0].Remaining, 100, "200 of 300 charged")
 	})
 }

@@ -13,11 +13,11 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -109,9 +109,7 @@ func TestNotedProxyAllocatesNothing(t *testing.T) {
 		return testing.AllocsPerRun(1000, func() { l.Check(r) })
 	}
 	for peer, header := range map[string]string{"203.0.113.9:80": "X-Forwarded-For", "10.0.0.7:80": "Via", "10.0.0.8:80": "X-Forwarded-For"} {
-		if n := check(peer, header); n > 1 {
-			t.Errorf("%s with %s: %v allocations, want 1", peer, header, n)
-		}
+		expect.AtMost(t, check(peer, header), 1, "%s with %s: allocations", peer, header)
 	}
 }
 
@@ -152,9 +150,7 @@ func TestUnknownRouteIsAnError(t *testing.T) {
 		l := core.Must(core.New(row.rules, append(row.opts, core.WithLogger(slog.New(slog.DiscardHandler)))...))
 		place := cmp.Or(row.place, `rule "login"`)
 		g, err := l.Guard(t.Context(), get("/login"), unknown{hint})
-		if g.Admitted() {
-			t.Errorf("%s: admitted", why)
-		}
+		expect.True(t, !g.Admitted(), "%s: admitted", why)
 		wantError(t, err, core.ErrInvalid, place)
 		wantError(t, err, core.ErrInvalid, hint.Error())
 		if _, err := l.Guard(t.Context(), get("/login"), known("/login")); err != nil {
@@ -183,9 +179,7 @@ func TestRoutePattern(t *testing.T) {
 	other := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
 	ask := func(l *core.Limiter, r *http.Request, router core.Router) *http.Request {
 		g, err := l.Guard(r.Context(), r, router)
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err, "unexpected error")
 		return g.Request()
 	}
 	plain := get("/users/7")
@@ -199,16 +193,12 @@ func TestRoutePattern(t *testing.T) {
 	ask(l, plain, unknown{io.EOF})             // 7: as in 6
 	ask(l, get("/"), known(""))                // 8: none
 	want := []string{"/outer/*", "/outer/inner", "", "/outer/*", "/outer/*", "GET /users/{id}", "GET /users/{id}", ""}
-	if !slices.Equal(found, want) {
-		t.Errorf("got %q, want %q", found, want)
-	}
+	expect.Elements(t, found, want, "found")
 }
 
 func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
 	r := get("/")
-	if pattern := core.RoutePattern(r); pattern != "" {
-		t.Errorf("got %q", pattern)
-	}
+	expect.Equal(t, core.RoutePattern(r), "", "core.RoutePattern(r)")
 	if r.Pattern = "/p"; core.RoutePattern(r) != "/p" {
 		t.Errorf("got %q, want the pattern of the mux", core.RoutePattern(r))
 	}
@@ -255,9 +245,7 @@ func TestAllRulesThatMatchApplyInOrder(t *testing.T) {
 		"//login": {"GET /login", "everywhere", "/", "/login /{page}"},
 		"/a/b":    {"everywhere", "/"},
 	} {
-		if got := applied(t, l, get(path)); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
+		expect.Elements(t, applied(t, l, get(path)), want, "%s", path)
 	}
 }
 
@@ -270,9 +258,7 @@ func TestRouteMistakesNameTheirRule(t *testing.T) {
 	} {
 		wantError(t, err, core.ErrInvalid, want)
 	}
-	if got := strings.Count(err.Error(), "\n") + 1; got != 3 {
-		t.Errorf("got %d mistakes, want 3:\n%v", got, err)
-	}
+	expect.Equal(t, strings.Count(err.Error(), "\n")+1, 3, "mistakes:\n%v", err)
 }
 
 // guard returns what an adapter without a router passes on and shows.
@@ -329,9 +315,7 @@ func TestEndTakesOverEachChange(t *testing.T) {
 		r := get("/users/7?a=1")
 		r.Method = "POST"
 		served(r, row.change)
-		if !row.seen(r) {
-			t.Errorf("%s: the caller does not find it: %+v", why, r)
-		}
+		expect.True(t, row.seen(r), "%s: the caller does not find it: %+v", why, r)
 		if _, ok := core.FromContext(r.Context()); ok {
 			t.Errorf("%s: the caller's context carries a decision", why)
 		}
@@ -387,9 +371,7 @@ func TestEndComparesAnyBody(t *testing.T) {
 	r := get("/")
 	r.Body = uncomparable{}
 	served(r, func(r *http.Request) { r.Body = http.NoBody })
-	if r.Body != http.NoBody {
-		t.Errorf("the caller has the body %#v", r.Body)
-	}
+	expect.True(t, r.Body == http.NoBody, "the caller has the body %#v", r.Body)
 	r.Body = uncomparable{}
 	served(r, func(*http.Request) {}) // does not panic
 }
@@ -404,13 +386,9 @@ func TestTrailersOfServerReachTheCopy(t *testing.T) {
 			r.Trailer = make(http.Header)
 		}
 		r.Trailer.Set("X-Sum", "42")
-		if inner.Trailer.Get("X-Sum") != "42" {
-			t.Error("the handler finds no trailer")
-		}
+		expect.Equal(t, inner.Trailer.Get("X-Sum"), "42", "the handler finds no trailer")
 	})
 	plain := get("/")
 	served(plain, func(*http.Request) {})
-	if plain.Trailer != nil {
-		t.Error("a request without a chunked body has trailers")
-	}
+	expect.True(t, plain.Trailer == nil, "a request without a chunked body has trailers")
 }

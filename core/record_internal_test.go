@@ -12,18 +12,15 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Go allocates objects of up to 448 bytes on a fast path, and the record also has room for the handler's request. The sizes are
 // for 64-bit systems.
 func TestRecordOfARequestIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(guarded{}); size > 448 {
-		t.Errorf("the record of a request has %d bytes, %d of them for the request, want at most 448", size, unsafe.Sizeof(http.Request{}))
-	}
-	if size := unsafe.Sizeof(asked{}); size > 64 {
-		t.Errorf("a claim has %d bytes, want at most 64", size)
-	}
+	expect.AtMost(t, unsafe.Sizeof(guarded{}), 448, "the record of a request has bytes, %d of them for the request", unsafe.Sizeof(http.Request{}))
+	expect.AtMost(t, unsafe.Sizeof(asked{}), 64, "a claim has bytes")
 }
 
 // requestFields are the fields of http.Request that the bytes of a request identify, and that a copy shares with it. Before you
@@ -42,9 +39,7 @@ func TestFieldsOfRequestsAreKnown(t *testing.T) {
 			t.Errorf("%s is a %v, which identical does not know", f.Name, f.Type)
 		}
 	}
-	if got := strings.Join(names, " "); got != requestFields {
-		t.Errorf("http.Request has the fields\n%s, want\n%s", got, requestFields)
-	}
+	expect.Equal(t, strings.Join(names, " "), requestFields, "http.Request has the fields")
 }
 
 // fieldsOf yields the fields of a struct.
@@ -115,9 +110,7 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		})
 		mux.ServeHTTP(httptest.NewRecorder(), before.WithContext(before.Context()))
 	}
-	if routed != 2 {
-		t.Errorf("%d muxes have routed the request, want 2", routed)
-	}
+	expect.Equal(t, routed, 2, "muxes have routed the request")
 }
 
 func TestWhenACostFits(t *testing.T) {
@@ -144,9 +137,7 @@ func TestWhenACostFits(t *testing.T) {
 		"of no rate":           {never, 5, 57 * time.Second},
 		"in flight":            {places, 5, 0},
 	} {
-		if got := row.result.availableAfter(row.cost); got != row.want {
-			t.Errorf("%s: after %v, want %v", why, got, row.want)
-		}
+		expect.Equal(t, row.result.availableAfter(row.cost), row.want, "%s: after", why)
 	}
 }
 
@@ -202,9 +193,7 @@ func TestNoTimerIsLeftBehind(t *testing.T) {
 				time.Sleep(row.after)
 				row.end(l, &g)
 				synctest.Wait()
-				if timer.Stop() {
-					t.Error("a timer is left")
-				}
+				expect.True(t, !timer.Stop(), "a timer is left")
 			})
 		})
 	}

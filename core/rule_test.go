@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -111,9 +111,7 @@ func TestNewOptionMistakes(t *testing.T) {
 
 func TestNewAcceptsAnyPrintableName(t *testing.T) {
 	for _, name := range []string{"", " ", "a b", `"quoted"`, "~", "API v1: writes"} {
-		if err := newErr(named(name)); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
+		expect.NoError(t, newErr(named(name)), "%q", name)
 	}
 }
 
@@ -187,17 +185,11 @@ func TestSetRulesReplacesAllOrNone(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{routed("/a"), named("b")}))
 	for _, bad := range [][]core.Rule{nil, {named("c"), {Name: "d"}}, {named("c"), routed("x")}, {named("c"), named("c")}} {
 		wantError(t, l.SetRules(bad), core.ErrInvalid, "")
-		if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"/a", "b"}) {
-			t.Errorf("after an error: got rules %q, want those before", got)
-		}
+		expect.Elements(t, applied(t, l, get("/a")), []string{"/a", "b"}, "after an error: got rules (those before)")
 	}
 	must.Do(t, l.SetRules([]core.Rule{named("c")}))
-	if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"c"}) {
-		t.Errorf("got rules %q, want only the new one", got)
-	}
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "k"}); err == nil {
-		t.Error("Take still knows a rule that was replaced")
-	}
+	expect.Elements(t, applied(t, l, get("/a")), []string{"c"}, "rules (only the new one)")
+	expect.Fails(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "b", Key: "k"})), "Take still knows a rule that was replaced")
 }
 
 func TestRulesReturnsACopy(t *testing.T) {
@@ -241,9 +233,7 @@ func TestSetRulesUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range 500 {
-		if err := l.SetRules(generation(n)); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.SetRules(generation(n)), "SetRules")
 	}
 	callers.Wait()
 }
@@ -303,9 +293,7 @@ func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
 					wantError(t, err, core.ErrInvalid, tt.want)
 				}
 			}
-			if _, err := core.New(tt.rules, core.WithStore(new(core.MemoryStore))); err != nil {
-				t.Errorf("with another store: %v", err)
-			}
+			expect.NoError(t, expect.ErrorOf(core.New(tt.rules, core.WithStore(new(core.MemoryStore)))), "with another store")
 			runtime.KeepAlive(l)
 		})
 	}
@@ -316,9 +304,7 @@ func TestSetRulesChangesLimitsOnASharedStore(t *testing.T) {
 	a := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
 	b := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store)))
 	for _, l := range []*core.Limiter{a, b} {
-		if err := l.SetRules([]core.Rule{withLimits("a", core.PerMinute(50))}); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.SetRules([]core.Rule{withLimits("a", core.PerMinute(50))}), "SetRules")
 	}
 	_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(store))
 	wantError(t, err, core.ErrInvalid, "with the limits [50/1m], got [5/1m]")
@@ -358,9 +344,7 @@ func TestStoresWithoutFieldsAreNotOneStore(t *testing.T) {
 		var kept []*core.Limiter
 		for i, s := range stores {
 			l, err := core.New([]core.Rule{withLimits("a", core.PerMinute(i+1))}, core.WithStore(s), core.WithFallback(s))
-			if err != nil {
-				t.Errorf("%s: %v", why, err)
-			}
+			expect.NoError(t, err, "%s", why)
 			kept = append(kept, l)
 		}
 		runtime.KeepAlive(kept)
@@ -376,9 +360,7 @@ type funcStore struct {
 func TestStoresThatCannotBeCompared(t *testing.T) {
 	s := funcStore{Store: new(core.MemoryStore)}
 	a := core.Must(core.New([]core.Rule{withLimits("a", core.PerMinute(5))}, core.WithStore(s), core.WithTimeout(time.Second)))
-	if _, err := core.New([]core.Rule{withLimits("a", core.PerMinute(6))}, core.WithStore(s)); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, expect.ErrorOf(core.New([]core.Rule{withLimits("a", core.PerMinute(6))}, core.WithStore(s))), "New")
 	runtime.KeepAlive(a)
 }
 
@@ -418,9 +400,7 @@ func TestStoresThatShareStateHaveOneSetOfLimits(t *testing.T) {
 	for name, s := range map[string]core.Store{
 		"another": with(state{"b"}), "of another type": with("a"), "not comparable": with(state{[]int{1}}), "nil": with(nil),
 	} {
-		if _, err := core.New(other, core.WithStore(s)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.NoError(t, expect.ErrorOf(core.New(other, core.WithStore(s))), "%s", name)
 	}
 	runtime.KeepAlive(l)
 	runtime.KeepAlive(m)

@@ -3,7 +3,6 @@ package core_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -36,9 +36,7 @@ func TestSetCost(t *testing.T) {
 			{"a rule that there is not", "typo", 5, false},
 			{"nothing at all", "other", 0, true},
 		} {
-			if got := core.SetCost(ctx, step.rule, step.cost); got != step.want {
-				t.Errorf("%s: got %v", step.why, got)
-			}
+			expect.Equal(t, core.SetCost(ctx, step.rule, step.cost), step.want, "%s", step.why)
 		}
 		in.Settle(core.Outcome{Status: 200})
 		in.End()
@@ -68,9 +66,7 @@ func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
 		g.Settle(core.Outcome{})
 	})
 	wg.Wait()
-	if len(s.settled) != 1 {
-		t.Errorf("settled %v", s.finals())
-	}
+	expect.Equal(t, len(s.settled), 1, "settled %v", s.finals())
 }
 
 func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
@@ -113,9 +109,7 @@ func TestSetCostLogsABoundedNumberOfNames(t *testing.T) {
 			core.SetCost(r.Context(), strconv.Itoa(i), 1)
 		}
 	})
-	if n := strings.Count(log.String(), "\n"); n != 100 {
-		t.Errorf("%d lines, want 100", n)
-	}
+	expect.Equal(t, strings.Count(log.String(), "\n"), 100, "lines")
 }
 
 func TestSettle(t *testing.T) {
@@ -156,12 +150,8 @@ func TestSettleMistakes(t *testing.T) {
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5}, core.Claim{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(9)}})
 	wantError(t, l.Settle(t.Context(), d, "a", -1), core.ErrInvalid, "settle: cost must not be negative, got -1")
 	wantError(t, l.Settle(t.Context(), d, "typo", 1), core.ErrInvalid, `spillgate: settle: there is no rule "typo"`)
-	if err := l.Settle(t.Context(), d, "jobs", 0); err != nil {
-		t.Errorf("a name that only the claim knows: %v", err)
-	}
-	if got := remaining(t, l, "a"); got != 5 {
-		t.Errorf("a mistake settled something: %d left, want 5", got)
-	}
+	expect.NoError(t, l.Settle(t.Context(), d, "jobs", 0), "a name that only the claim knows")
+	expect.Equal(t, remaining(t, l, "a"), 5, "a mistake settled something: left")
 	if err := l.Settle(t.Context(), d, "a", 0); err != nil || remaining(t, l, "a") != 10 {
 		t.Errorf("got %v and %d left; a mistake must not use the settlement up", err, remaining(t, l, "a"))
 	}
@@ -216,9 +206,7 @@ func TestSettleWhileTheStoreIsDown(t *testing.T) {
 	l := withStore(s, []core.Rule{perHour("a", 10)})
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5})
 	s.fault = unreachable
-	if err := l.Settle(t.Context(), d, "a", 1); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("got %v, want ErrUnavailable", err)
-	}
+	expect.ErrorIs(t, l.Settle(t.Context(), d, "a", 1), core.ErrUnavailable, "ErrUnavailable")
 	s.fault = nil
 	if err := l.Settle(t.Context(), d, "a", 1); err != nil || remaining(t, l, "a") != 5 {
 		t.Errorf("got %v, %d left; what became of the first settlement is unknown, so there is no second", err, remaining(t, l, "a"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -50,24 +51,16 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 			if got := deadline.Sub(begun); !ok || got != want*time.Microsecond {
 				t.Errorf("call %d, %vµs later: its deadline is %v after the first call, want %vµs", i, i*500, got, want)
 			}
-			if same := seen[i].Done() == seen[0].Done(); same != (i < 3) {
-				t.Errorf("call %d shares the channel of the first: %v", i, same)
-			}
+			expect.Equal(t, seen[i].Done() == seen[0].Done(), i < 3, "call %d shares the channel of the first", i)
 			if got := seen[i].Value(word{}); got != i {
 				t.Errorf("call %d has value %v of its request", i, got)
 			}
-			if seen[i].Err() != nil {
-				t.Errorf("call %d: its context ended with the call: %v", i, seen[i].Err())
-			}
+			expect.Equal(t, seen[i].Err(), nil, "call %d: its context ended with the call", i)
 		}
 		time.Sleep(time.Until(begun.Add(64 * time.Millisecond)))
 		synctest.Wait()
-		if err := seen[0].Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("at the deadline: %v", err)
-		}
-		if err := seen[3].Err(); err != nil {
-			t.Errorf("the call ended before the other calls' deadline: %v", err)
-		}
+		expect.ErrorIs(t, seen[0].Err(), context.DeadlineExceeded, "at the deadline")
+		expect.NoError(t, seen[3].Err(), "the call ended before the other calls' deadline")
 	})
 }
 
@@ -90,14 +83,10 @@ func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 		withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/").WithContext(client))
 		hangUp()
 		synctest.Wait()
-		if derived.Err() != nil {
-			t.Errorf("a client that hung up ended the request: %v", derived.Err())
-		}
+		expect.Equal(t, derived.Err(), nil, "a client that hung up ended the request")
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
-		if err := derived.Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("at the deadline of the call: %v", err)
-		}
+		expect.ErrorIs(t, derived.Err(), context.DeadlineExceeded, "at the deadline of the call")
 	})
 }
 
@@ -112,16 +101,10 @@ func TestFailuresOfTheStore(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := withStore(&faulty{fault: row.fault}, []core.Rule{mode("r", core.FailClosed, 1000)})
-			if _, err := l.Check(get("/")); !errors.Is(err, row.want) {
-				t.Errorf("a store that %s: %v, want %v", why, err, row.want)
-			}
+			expect.ErrorIs(t, expect.ErrorOf(l.Check(get("/"))), row.want, "a store that %s", why)
 			h := l.StoreHealth()
-			if h.Calls != 0 {
-				t.Errorf("a store that %s leaves %d calls in flight", why, h.Calls)
-			}
-			if failed := !errors.Is(row.want, core.ErrInvalid); (h.Err != nil) != failed {
-				t.Errorf("a store that %s has failed: %v", why, h.Err)
-			}
+			expect.Equal(t, h.Calls, 0, "a store that %s leaves calls in flight", why)
+			expect.Equal(t, h.Err != nil, !errors.Is(row.want, core.ErrInvalid), "a store that %s has failed: %v", why, h.Err)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -59,9 +60,7 @@ func TestTake(t *testing.T) {
 func TestTakeWithoutClaims(t *testing.T) {
 	d, err := core.Must(core.New([]core.Rule{perHour("r", 10)})).Take(t.Context())
 	wantError(t, err, core.ErrInvalid, "Take needs at least one claim")
-	if d.Allowed {
-		t.Error("nothing was asked, and it was allowed")
-	}
+	expect.True(t, !d.Allowed, "nothing was asked, and it was allowed")
 }
 
 func TestTakeMistakes(t *testing.T) {
@@ -83,12 +82,8 @@ func TestTakeMistakes(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10)}))
 			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, tt.claim)
 			wantError(t, err, tt.kind, tt.want)
-			if d.Allowed {
-				t.Error("a mistake was admitted")
-			}
-			if got := remaining(t, l, "r"); got != 10 {
-				t.Errorf("the claim before the mistake was charged: %d left", got)
-			}
+			expect.True(t, !d.Allowed, "a mistake was admitted")
+			expect.Equal(t, remaining(t, l, "r"), 10, "the claim before the mistake was charged: left")
 		})
 	}
 }
@@ -96,24 +91,16 @@ func TestTakeMistakes(t *testing.T) {
 func TestNilContexts(t *testing.T) {
 	var none context.Context
 	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(func(ctx context.Context, _ *core.Observation) {
-		if ctx == nil {
-			t.Error("an observer was handed a nil context")
-		}
+		expect.NotEqual(t, ctx, nil, "an observer was handed a nil context")
 	})))
-	d, err := l.Take(none, core.Claim{Rule: "r", Key: "k"})
-	if err != nil || d.Results[0].Remaining != 9 {
-		t.Errorf("got %+v, %v", d, err)
-	}
-	if err := errors.Join(l.Refund(none, d), l.Reset(none, "r", "k")); err != nil {
-		t.Error(err)
-	}
+	d := must.Get(l.Take(none, core.Claim{Rule: "r", Key: "k"}))(t)
+	expect.Equal(t, d.Results[0].Remaining, 9, "%+v", d)
+	expect.NoError(t, errors.Join(l.Refund(none, d), l.Reset(none, "r", "k")), "calls with a nil context")
 	type key struct{}
 	remote := &faulty{fault: func(ctx context.Context) error { _ = ctx.Value(key{}); return nil }}
 	l = withStore(remote, []core.Rule{perHour("r", 10)})
-	d, err = l.Take(none, core.Claim{Rule: "r", Key: "k", Hold: true})
-	if err = errors.Join(err, l.Renew(none, d), l.Ban(none, "r", "k", 1), l.Reset(none, "r", "k"), l.Refund(none, d)); err != nil {
-		t.Error(err)
-	}
+	d = must.Get(l.Take(none, core.Claim{Rule: "r", Key: "k", Hold: true}))(t)
+	expect.NoError(t, errors.Join(l.Renew(none, d), l.Ban(none, "r", "k", 1), l.Reset(none, "r", "k"), l.Refund(none, d)), "calls with a nil context")
 }
 
 func TestRefund(t *testing.T) {
@@ -139,9 +126,7 @@ func TestRefund(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10), trial}))
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}))(t)
 			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
-			if got := remaining(t, l, "r"); got != tt.r {
-				t.Errorf("before: got %d left, want %d", got, tt.r)
-			}
+			expect.Equal(t, remaining(t, l, "r"), tt.r, "before: left")
 			for range 2 { // the second time gives back nothing more
 				must.Do(t, l.Refund(t.Context(), d))
 				if r, trial := remaining(t, l, "r"), remaining(t, l, "trial"); r != tt.left || trial != tt.trial {
@@ -157,16 +142,10 @@ func TestRefundOfNothing(t *testing.T) {
 	other := core.Must(core.New([]core.Rule{perHour("r", 10)}))
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
 	for _, d := range []core.Decision{{}, {Allowed: true, Results: d.Results}} {
-		if err := l.Refund(t.Context(), d); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.Refund(t.Context(), d), "Refund")
 	}
-	if err := other.Refund(t.Context(), d); err != nil {
-		t.Error(err)
-	}
-	if got := remaining(t, l, "r"); got != 9 {
-		t.Errorf("got %d left, want 9: only the limiter that charged a decision gives it back", got)
-	}
+	expect.NoError(t, other.Refund(t.Context(), d), "Refund")
+	expect.Equal(t, remaining(t, l, "r"), 9, "left (only the limiter that charged a decision gives it back)")
 }
 
 func TestReset(t *testing.T) {
@@ -202,9 +181,7 @@ func TestTakeOfATieredRuleNeedsLimits(t *testing.T) {
 	for _, c := range []core.Claim{{Rule: "plan", Key: "k"}, {Rule: "plan", Key: "k", Peek: true}, {Rule: "plan", Key: "k", Cost: 3, Hold: true}} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, c)
 		wantError(t, err, core.ErrInvalid, `claim 2: rule "plan": the rule has a Tier, which needs a request; set Claim.Limits`)
-		if d.Allowed {
-			t.Errorf("%+v was allowed", c)
-		}
+		expect.True(t, !d.Allowed, "%+v was allowed", c)
 		_, err = l.Take(t.Context(), c)
 		wantError(t, err, core.ErrInvalid, `claim 1: rule "plan": the rule has a Tier`)
 	}
@@ -229,9 +206,7 @@ func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
 			admitted++
 		}
 	}
-	if admitted != want {
-		t.Errorf("%d of %d requests of %s are admitted, want %d", admitted, n, key, want)
-	}
+	expect.Equal(t, admitted, want, "of %d requests of %s are admitted", n, key)
 }
 
 func left(t *testing.T, l *core.Limiter, key string, limits ...core.Limit) core.Result {
@@ -274,13 +249,9 @@ func TestGrantMistakes(t *testing.T) {
 	for _, tt := range tests {
 		wantError(t, l.Grant(t.Context(), tt.rule, tt.key, tt.n, tt.limits...), tt.kind, tt.want)
 	}
-	if err := l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)), "Grant")
 	for _, n := range []int{1_000_000_000, -1_000_000_000} {
-		if err := l.Grant(t.Context(), "plan", "k", n); err != nil {
-			t.Errorf("%d: %v", n, err)
-		}
+		expect.NoError(t, l.Grant(t.Context(), "plan", "k", n), "%d", n)
 	}
 }
 
@@ -291,9 +262,7 @@ func TestGrantFailsWithTheStore(t *testing.T) {
 	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "connection lost")
 	allow(t, l, "k", 6, 5) // of the fallback
 	s.fault = nil
-	if got := s.memory.Stats().Keys; got != 0 {
-		t.Errorf("the store has %d keys", got)
-	}
+	expect.Equal(t, s.memory.Stats().Keys, 0, "the store has keys")
 }
 
 func TestHundredGrantsNeverAddUpToMore(t *testing.T) {
@@ -325,9 +294,7 @@ func TestGrants(t *testing.T) {
 	}
 	must.Do(t, l.Grant(t.Context(), "other", "k2", -7))
 	s.fault = unreachable
-	if err := l.Grant(t.Context(), "plan", "k", 1000); err == nil {
-		t.Error("a grant without the store succeeds")
-	}
+	expect.Fails(t, l.Grant(t.Context(), "plan", "k", 1000), "a grant without the store succeeds")
 	got := l.Grants()
 	if got.Made["plan"] != 120 || got.Made["other"] != 1 || len(got.Last) != 100 {
 		t.Errorf("made %v, %d listed", got.Made, len(got.Last))
@@ -359,9 +326,7 @@ func TestUnusedGrantSurvivesAFlood(t *testing.T) {
 			now = now.Add(time.Second)
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: fmt.Sprint(i)}))(t)
 		}
-		if got := left(t, l, "k").Remaining; got != 150 {
-			t.Errorf("%v: %d remain after a flood of other keys, want 150", limit, got)
-		}
+		expect.Equal(t, left(t, l, "k").Remaining, 150, "%v: remaining after a flood of other keys", limit)
 	}
 }
 
@@ -489,10 +454,6 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 
 func TestHealthHasTheLeasesOfTheStore(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{named("r")}, core.WithStore(new(leaser))))
-	if h := l.StoreHealth(); h.Leases != (core.LeaseStats{Keys: 1, Decisions: 2, Returned: 3}) {
-		t.Errorf("got %+v", h.Leases)
-	}
-	if h := core.Must(core.New([]core.Rule{named("r")})).StoreHealth(); h.Leases != (core.LeaseStats{}) {
-		t.Errorf("got %+v of a store without leases", h.Leases)
-	}
+	expect.Equal(t, l.StoreHealth().Leases, core.LeaseStats{Keys: 1, Decisions: 2, Returned: 3}, "l.StoreHealth().Leases")
+	expect.Equal(t, core.Must(core.New([]core.Rule{named("r")})).StoreHealth().Leases, core.LeaseStats{}, "of a store without leases")
 }

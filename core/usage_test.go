@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -45,16 +46,10 @@ func TestUsage(t *testing.T) {
 			t.Fatalf("got %+v, want all of plan and export", d.Results)
 		}
 	}
-	if observed > 0 {
-		t.Errorf("observers were called %d times", observed)
-	}
-	if d, err := l.Usage(httptest.NewRequest("GET", "/usage", nil)); err != nil || len(d.Results) > 0 {
-		t.Errorf("without any key: got %+v, %v", d, err)
-	}
+	expect.AtMost(t, observed, 0, "how often observers were called")
+	expect.AtMost(t, len(must.Get(l.Usage(httptest.NewRequest("GET", "/usage", nil)))(t).Results), 0, "without any key: got")
 	r.Header.Set("Team", "bad")
-	if _, err := l.Usage(r); !errors.Is(err, core.ErrBadKey) {
-		t.Errorf("with a bad key: got %v", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(l.Usage(r)), core.ErrBadKey, "with a bad key")
 }
 
 // TestUsageOfManyRules checks that a call of the store gets at most 64 claims.
@@ -123,9 +118,7 @@ func TestUsageOf(t *testing.T) {
 			}
 		}
 	}
-	if observed > 0 {
-		t.Errorf("observers were called %d times", observed)
-	}
+	expect.AtMost(t, observed, 0, "how often observers were called")
 	for _, tt := range []struct {
 		rule, key string
 		limits    []core.Limit
@@ -200,9 +193,7 @@ func TestOverride(t *testing.T) {
 		if err != nil || calls != 1 {
 			t.Fatalf("%s: %v, after %d calls of Override", key, err, calls)
 		}
-		if got := d.Results[0].Limit.Rate; got != want {
-			t.Errorf("%s: limit %d, want %d", key, got, want)
-		}
+		expect.Equal(t, d.Results[0].Limit.Rate, want, "%s: limit", key)
 	}
 	check("a", "", 3)
 	check("a", "x", 7)
@@ -212,12 +203,8 @@ func TestOverride(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Key", key)
 		_, err := l.Check(r)
-		if !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("%s: got %v, want ErrInvalid", key, err)
-		}
-		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key}); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("Take of %s: got %v, want ErrInvalid", key, err)
-		}
+		expect.ErrorIs(t, err, core.ErrInvalid, "%s (ErrInvalid)", key)
+		expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})), core.ErrInvalid, "Take of %s (ErrInvalid)", key)
 	}
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner"})
 	if err != nil || d.Results[0].Limit.Rate != 50 || d.Results[0].Remaining != 48 {
@@ -227,10 +214,6 @@ func TestOverride(t *testing.T) {
 	if err != nil || d.Results[0].Limit.Rate != 9 {
 		t.Errorf("Take with limits of its own: %+v, %v", d.Results, err)
 	}
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"}); !errors.Is(err, core.ErrInvalid) {
-		t.Errorf("Take of a key without an override, of a rule with a Tier: got %v", err)
-	}
-	if err := l.Grant(t.Context(), "plan", "partner", 10); err != nil {
-		t.Error(err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"})), core.ErrInvalid, "Take of a key without an override, of a rule with a Tier")
+	expect.NoError(t, l.Grant(t.Context(), "plan", "partner", 10), "Grant")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -196,9 +197,7 @@ func TestWait(t *testing.T) {
 		all.Wait()
 		slices.Sort(went)
 		for i, at := range went {
-			if want := time.Duration(i) * 100 * time.Millisecond; at != want {
-				t.Errorf("request %d went after %v, want %v", i, at, want)
-			}
+			expect.Equal(t, at, time.Duration(i)*100*time.Millisecond, "request %d went after", i)
 		}
 	})
 }
@@ -260,9 +259,7 @@ func TestContextEndsInTheStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &hooked{take: cancel}
 	l := core.Must(core.New([]core.Rule{waiting("1/h", time.Minute)}, core.WithStore(s)))
-	if _, err := l.Wait(ctx, job); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(l.Wait(ctx, job)), context.Canceled, "l.Wait(ctx, job))")
 	s.take = func() {}
 	if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
 		t.Errorf("%+v, want that nothing is charged", d)
@@ -326,9 +323,7 @@ func TestBanAndWait(t *testing.T) {
 		if d, _ := l.Take(t.Context(), job); d.Allowed || d.RetryAfter() != time.Second {
 			t.Errorf("%+v, want a denial for 1s", d)
 		}
-		if at := <-booked; at != 100*time.Millisecond {
-			t.Errorf("the booked request went after %v, want 100ms", at)
-		}
+		expect.Equal(t, <-booked, 100*time.Millisecond, "the booked request went after")
 		time.Sleep(900 * time.Millisecond)
 		for i := range 3 {
 			want := 2*time.Second + time.Duration(i)*100*time.Millisecond
@@ -566,9 +561,7 @@ func TestObserversSeeTheWait(t *testing.T) {
 		for range 2 {
 			_, _ = l.Wait(t.Context(), job)
 		}
-		if want := []string{"true 0s 1m30s 0s", "true 1m0s 1m30s 0s"}; !slices.Equal(heard, want) {
-			t.Errorf("heard %q, want %q", heard, want)
-		}
+		expect.Elements(t, heard, []string{"true 0s 1m30s 0s", "true 1m0s 1m30s 0s"}, "heard")
 	})
 }
 
@@ -586,9 +579,7 @@ func TestTenThousandWait(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := l.StoreHealth().Waiting; n != 10_000 {
-			t.Errorf("%d requests wait", n)
-		}
+		expect.Equal(t, l.StoreHealth().Waiting, 10_000, "requests wait")
 		if d, err := l.Wait(t.Context(), of(5)); err != nil || !d.Allowed || d.Wait != 0 {
 			t.Errorf("%+v, %v; want that a request that fits goes on", d, err)
 		}
@@ -636,9 +627,7 @@ func TestWaitingRequestIsSmall(t *testing.T) {
 		return after - before
 	}
 	handled, waiting := memory(false), memory(true)
-	if more := (waiting - handled) / n; more > 4<<10 {
-		t.Errorf("a waiting request takes %d bytes more than one in a handler, want at most 4096", more)
-	}
+	expect.AtMost(t, (waiting-handled)/n, 4<<10, "a waiting request takes bytes more than one in a handler (at most 4096)")
 }
 
 // inUse returns the bytes of the heap and of stacks.
@@ -695,9 +684,7 @@ func TestDeadlineIsAMaxWait(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if denied.Load() != 191 {
-			t.Errorf("%d denied at once, want 191", denied.Load())
-		}
+		expect.Equal(t, denied.Load(), 191, "denied at once")
 		time.Sleep(50 * time.Millisecond)
 		if g, err := send(); err != nil || !g.Admitted() {
 			t.Errorf("%+v, %v; want that the promise is kept", g.Decision(), err)
@@ -832,9 +819,7 @@ func TestGuardExtendsDeadlines(t *testing.T) {
 				t.Errorf("%d: extended by %v, served after %v", i, e.waits, time.Since(begun))
 			}
 		}
-		if l.StoreHealth().Waiting != 0 {
-			t.Errorf("%d still wait", l.StoreHealth().Waiting)
-		}
+		expect.Equal(t, l.StoreHealth().Waiting, 0, "still wait")
 	})
 }
 
@@ -894,9 +879,7 @@ func TestLateReplyOfTheStore(t *testing.T) {
 				return err
 			},
 			"Wait": func(ctx context.Context) error {
-				if _, err := l.Wait(ctx, claims...); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Wait: %v", err)
-				}
+				expect.ErrorIs(t, expect.ErrorOf(l.Wait(ctx, claims...)), context.DeadlineExceeded, "Wait")
 				return nil
 			},
 		} {

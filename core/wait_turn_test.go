@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -62,13 +63,9 @@ func TestWaitingHoldsNothing(t *testing.T) {
 			s.mu.Unlock()
 			others := []core.Claim{{Rule: "places", Key: "const:all", Hold: true}, {Rule: "both", Key: "const:all", Hold: true}}
 			for range 2 {
-				d, err := l.Take(t.Context(), others...)
-				if err != nil || !d.Allowed {
-					t.Errorf("%+v, %v; want both places free", d, err)
-				}
-				if err := l.Refund(t.Context(), d); err != nil {
-					t.Error(err)
-				}
+				d := must.Get(l.Take(t.Context(), others...))(t)
+				expect.True(t, d.Allowed, "%+v, want both places free", d)
+				expect.NoError(t, l.Refund(t.Context(), d), "Refund")
 			}
 			s.mu.Lock()
 			takes, settles := s.takes, s.settles
@@ -84,9 +81,7 @@ func TestWaitingHoldsNothing(t *testing.T) {
 				if time.Since(begun) != time.Duration(i+1)*time.Minute || !slices.Equal(rules, want) || !d.At.Add(d.Wait).Equal(time.Now()) {
 					t.Errorf("after %v: %+v", time.Since(begun), d)
 				}
-				if held := s.Stats().Held; held != 3 {
-					t.Errorf("%d claims held at the turn, want 3", held)
-				}
+				expect.Equal(t, s.Stats().Held, 3, "claims held at the turn")
 				g.Settle(core.Outcome{Status: 200})
 				g.End()
 			}
@@ -169,12 +164,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 		if err != nil || !g.Admitted() || g.Decision().Degraded == nil || store.Stats().Held != 0 || local.Stats().Held != 3 {
 			t.Fatalf("%+v, %v; %d claims held in the store, %d in the fallback", g.Decision(), err, store.Stats().Held, local.Stats().Held)
 		}
-		if err := l.Renew(t.Context(), g.Decision()); err != nil {
-			t.Error(err)
-		}
-		if err := l.Refund(t.Context(), g.Decision()); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.Renew(t.Context(), g.Decision()), "Renew")
+		expect.NoError(t, l.Refund(t.Context(), g.Decision()), "Refund")
 		g.End()
 		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != 0 || local.Stats().Held != 0 {
 			t.Errorf("%+v, %d claims held in the fallback", d, local.Stats().Held)
@@ -351,18 +342,14 @@ func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 					mu.Unlock()
 					if final < c.Cost {
 						time.Sleep(after)
-						if err := l.Settle(t.Context(), d, "r", final); err != nil {
-							t.Error(err)
-						}
+						expect.NoError(t, l.Settle(t.Context(), d, "r", final), "Settle")
 					}
 				})
 			}
 			all.Wait()
 			for pair, all := range went {
 				limit := map[string]core.Limit{"r": one, "other": rules[1].Limits[0]}[pair.Rule]
-				if err := checkBound(limit, delay, all); err != nil {
-					t.Errorf("seed %d: %v", seed, err)
-				}
+				expect.NoError(t, checkBound(limit, delay, all), "seed %d", seed)
 			}
 		})
 	}
@@ -408,9 +395,7 @@ func TestBookingsOfAnOutage(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		all.Wait()
-		if err := checkBound(core.PerSecond(10*(1+processes)).WithBurst(2*(1+processes)), 0, went); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, checkBound(core.PerSecond(10*(1+processes)).WithBurst(2*(1+processes)), 0, went), "checkBound")
 		if admitted[true] < 50 || admitted[false] < 50*processes {
 			t.Errorf("%d admitted by the store, %d without it", admitted[true], admitted[false])
 		}
@@ -454,9 +439,7 @@ func TestOnePeerTakesAQuarter(t *testing.T) {
 						r.Header.Set("Key", fmt.Sprint("made up ", i/2))
 						g, err := l.Guard(t.Context(), r, nil)
 						defer g.End()
-						if err != nil {
-							t.Error(err)
-						}
+						expect.NoError(t, err, "unexpected error")
 						if !g.Admitted() {
 							if denied++; g.Decision().RetryAfter() != time.Second {
 								t.Errorf("denied for %v, want 1s", g.Decision().RetryAfter())
@@ -496,9 +479,7 @@ func TestOneKeyTakesAQuarterOfItsRule(t *testing.T) {
 			all.Go(func() { _, _ = l.Wait(ctx, both[1]) })
 			synctest.Wait()
 		}
-		if n := l.StoreHealth().Waiting; n != 4 {
-			t.Errorf("%d requests wait, want 4", n)
-		}
+		expect.Equal(t, l.StoreHealth().Waiting, 4, "requests wait")
 		cancel()
 		all.Wait()
 	})
