@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -12,18 +13,14 @@ func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 	for _, used := range []int64{0, 4} {
 		var l lease
 		l.use(used)
-		if low := l.isLow(0, leaseLength); low != (used == 4) {
-			t.Errorf("no loan, and %d were used: %v", used, low)
-		}
+		expect.Equal(t, l.isLow(0, leaseLength), used == 4, "no loan, and %d were used", used)
 		l.credit(0, leaseLength, 1, leaseLength, 3)
 		if l.take(0, leaseLength, 3); l.isLow(0, leaseLength) != (used == 4) {
 			t.Errorf("low after %d, and all of 3: %v", used, used != 4)
 		}
 		l.credit(0, leaseLength, 1, leaseLength, 8)
 		for i := range 8 {
-			if low := l.isLow(0, leaseLength); low != (l.isBusy() && l.available() <= 2) {
-				t.Errorf("after %d of 8: %v", i, low)
-			}
+			expect.Equal(t, l.isLow(0, leaseLength), l.isBusy() && l.available() <= 2, "after %d of 8", i)
 			l.take(0, leaseLength, 1)
 		}
 	}
@@ -36,31 +33,25 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 		l.credit(0, leaseLength, 1, leaseLength, 100)
 		l.use(used)
 		for at, late := range map[time.Duration]bool{0: false, 75*ms - 1: false, 75 * ms: true, 99 * ms: true} {
-			if low := l.isLow(int64(at), leaseLength); low != (busy && late) {
-				t.Errorf("%d used, at %v: %v", used, at, low)
-			}
+			expect.Equal(t, l.isLow(int64(at), leaseLength), busy && late, "%d used, at %v", used, at)
 		}
 		l.credit(int64(80*ms), leaseLength, 1, int64(180*ms), 100)
-		if l.isLow(int64(99*ms), leaseLength) {
-			t.Error("low although there is another loan")
-		}
+		expect.True(t, !l.isLow(int64(99*ms), leaseLength), "low although there is another loan")
 	}
 }
 
 // A lease that was busy in the last span is still busy when the next one begins.
 func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
 	for used, want := range map[[2]uint32]bool{{3, 3}: false, {4, 0}: true, {0, 4}: true} {
-		if l := (lease{used: used}); l.isBusy() != want {
-			t.Errorf("after %v: %v", used, !want)
-		}
+		l := lease{used: used}
+		expect.Equal(t, l.isBusy(), want, "busy after %v", used)
 	}
 }
 
 func TestARefillAsksForWhatTheLastLeaseUsed(t *testing.T) {
 	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
-		if l := (lease{used: used}); l.want(0) != want {
-			t.Errorf("after %v: %d, want %d", used, l.want(0), want)
-		}
+		l := lease{used: used}
+		expect.Equal(t, l.want(0), want, "after %v", used)
 	}
 }
 
@@ -68,14 +59,10 @@ func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 	var l lease
 	l.used[1] = 5
 	for cost, want := range map[int64]int64{0: 5, 1: 6, 5: 10, 1 << 40: 1<<31 - 1} {
-		if got := l.want(cost); got != want {
-			t.Errorf("a cost of %d: %d, want %d", cost, got, want)
-		}
+		expect.Equal(t, l.want(cost), want, "a cost of %d", cost)
 	}
 	l.use(1 << 52)
-	if got := l.want(1); got != 1<<31-1 {
-		t.Errorf("got %d, want the largest loan", got)
-	}
+	expect.Equal(t, l.want(1), 1<<31-1, "the largest loan")
 }
 
 // After a refill of nothing, or two late refills in a row, the next refill is asked for after one to two times the Lease.
@@ -99,9 +86,7 @@ func TestARefillOfNoUseIsFollowedByAPause(t *testing.T) {
 	l.credit(5, leaseLength, 1, 5, 1)
 	l.credit(6, leaseLength, 1, 7, 1)
 	l.credit(8, leaseLength, 1, 8, 1)
-	if l.pause > 0 {
-		t.Error("late refills with one in time between them are followed by a pause")
-	}
+	expect.AtMost(t, l.pause, 0, "late refills with one in time between them are followed by a pause")
 }
 
 func checkPause(t *testing.T, begun time.Duration, credit func(*lease)) {
@@ -133,17 +118,13 @@ func TestARefundGoesToItsLoanAndNoFurtherThanItsSize(t *testing.T) {
 		{"more than that", serverAt(30 * ms), 9, 2},
 		{"nothing fits", serverAt(30 * ms), 1, 0},
 	} {
-		if got := l.refund(int64(30*ms), leaseLength, row.at, row.n); got != row.want {
-			t.Errorf("%s: %d of %d, want %d", row.why, got, row.n, row.want)
-		}
+		expect.Equal(t, l.refund(int64(30*ms), leaseLength, row.at, row.n), row.want, "%s: of %d", row.why, row.n)
 	}
 	if l.take(int64(30*ms), leaseLength, 4); l.refund(int64(30*ms), leaseLength, serverAt(30*ms)+1, 1) != 0 {
 		t.Error("a refund of a request that is still to come")
 	}
 	l.advance(int64(110*ms), leaseLength)
-	if l.refund(int64(110*ms), leaseLength, serverAt(30*ms), 1) != 0 {
-		t.Error("a refund without a loan")
-	}
+	expect.Equal(t, l.refund(int64(110*ms), leaseLength, serverAt(30*ms), 1), 0, "a refund without a loan")
 }
 
 func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
@@ -156,14 +137,10 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 		idle bool
 	}{{0, false}, {100*ms - 1, false}, {100 * ms, false}, {200*ms - 1, false}, {200 * ms, true}} {
 		l.advance(int64(step.at), leaseLength)
-		if l.isIdle() != step.idle {
-			t.Errorf("at %v: %v", step.at, l.isIdle())
-		}
+		expect.Equal(t, l.isIdle(), step.idle, "at %v", step.at)
 	}
 	l.unused.add(1, 1)
-	if l.isIdle() {
-		t.Error("with something to return")
-	}
+	expect.True(t, !l.isIdle(), "with something to return")
 	if u := l.takeUnused(); u.Count != 1 || !l.isIdle() || l.takeUnused() != (Unused{}) {
 		t.Errorf("returns %v", u)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // A fetch is a refill of an entry that has not been asked for yet.
@@ -95,9 +96,7 @@ func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
 		e.pause = pauseSpans // no refill is asked for
 		c.Cost = 11
 		s.next(func() error { return failure })
-		if _, err := s.Take(t.Context(), []core.Claim{c}, nil); !errors.Is(err, failure) {
-			t.Errorf("%v, want %v", err, failure)
-		}
+		expect.ErrorIs(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{c}, nil)), failure, "result")
 		if n := s.table().toReturn(); known != (n == 10) || !known && n > 0 {
 			t.Errorf("%v: %d to be returned", failure, n)
 		}
@@ -145,9 +144,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
-	if f.entry.pause != pauseSpans {
-		t.Errorf("a pause of %d spans, want %d", f.entry.pause, pauseSpans)
-	}
+	expect.Equal(t, f.entry.pause, pauseSpans, "a pause of spans")
 }
 
 // The time of a lease counts from before the call that asks for it: a slow call does not prolong the lease.
@@ -157,18 +154,14 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	s.next(func() error { f.table.pass(6 * time.Second); return nil })
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
-	if n := f.entry.available(); n != 20 {
-		t.Errorf("%d left after the call, want 20", n)
-	}
+	expect.Equal(t, f.entry.available(), 20, "left after the call")
 	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].ResetAfter
 	if wait > reset || wait < reset-time.Second {
 		t.Errorf("a reset after %v counts from before the reply: after %v", reset, wait)
 	}
 	f.table.pass(4 * time.Second)
 	f.entry.advance(f.table.now(), f.entry.terms.length)
-	if n := f.entry.available(); n != 0 {
-		t.Errorf("10 s after the call began: %d left", n)
-	}
+	expect.Equal(t, f.entry.available(), 0, "10 s after the call began: left")
 }
 
 func TestARefillIsDoneWhenItHasRun(t *testing.T) {
@@ -191,9 +184,7 @@ func TestARefillIsDoneWhenItHasRun(t *testing.T) {
 	}
 	close(goOn)
 	<-g.done
-	if e.available() != 8 {
-		t.Errorf("%d left", e.available())
-	}
+	expect.Equal(t, e.available(), 8, "left")
 }
 
 // Whenever a refill ends, or a request that waits for it is canceled, the wait ends.
@@ -226,13 +217,9 @@ func TestAWaitForARefillEnds(t *testing.T) {
 // Part of the capacity counts as missing until the store says otherwise, so a wait is never 0.
 func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 	for at, want := range map[int64]time.Duration{0: 1000, 100: 1000, 101: 1000, 1100: 1000, 1101: 2000, 5100: 5000} {
-		if got := until(at, 100); got != want {
-			t.Errorf("from 100 until %d: %v, want %v", at, got, want)
-		}
+		expect.Equal(t, until(at, 100), want, "from 100 until %d", at)
 	}
-	if got := until(later(1, 1<<62), 1); got < 24*365*time.Hour {
-		t.Errorf("a wait of for ever is %v", got)
-	}
+	expect.AtLeast(t, until(later(1, 1<<62), 1), 24*365*time.Hour, "a wait of for ever")
 }
 
 // While a lease has something left, its limit may recover: what remains is at most the capacity, and then nothing refills.
@@ -285,9 +272,7 @@ func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.first.stored, e.first.next.stored, row.first, row.second)
 		}
 	}
-	if want := (usage{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute), e.first.next}); e.first != want {
-		t.Errorf("got %v, want %v", e.first, want)
-	}
+	expect.Equal(t, e.first, (usage{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute), e.first.next}), "e.first")
 }
 
 // The store may decide other requests while the reply to a refill is on its way. That reply does not count them.
@@ -337,8 +322,6 @@ func TestWhatRemainsCountsWhatIsLeased(t *testing.T) {
 		if r := s.decide(t, c)[0]; r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
 			t.Errorf("%s, the request beyond the limit: %+v", limits, r)
 		}
-		if n := s.LeaseStats().Decisions; n < 150 {
-			t.Errorf("%s: %d of 300 requests were decided from the lease, want most", limits, n)
-		}
+		expect.AtLeast(t, s.LeaseStats().Decisions, 150, "%s: of 300 requests were decided from the lease (most)", limits)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 )
@@ -43,9 +44,7 @@ func TestARefillTakesAsLongAsATakeMay(t *testing.T) {
 			s.table().takeLease([]core.Claim{c}, 0, true, nil)
 			time.Sleep(row.takes)
 			synctest.Wait()
-			if n := e.available(); n != row.want {
-				t.Errorf("a timeout of %v: %d left after a refill that took %v, want %d", row.timeout, n, row.takes, row.want)
-			}
+			expect.Equal(t, e.available(), row.want, "a timeout of %v: left after a refill that took %v", row.timeout, row.takes)
 		})
 	}
 }
@@ -89,9 +88,7 @@ func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
 		for _, one := range []core.Claim{first, first, c} {
 			must.Get(s.Take(t.Context(), []core.Claim{one}, nil))(t)
 		}
-		if n := s.LeaseStats().Keys; n != 0 {
-			t.Errorf("%s: %d keys are leased after the first request", why, n)
-		}
+		expect.Equal(t, s.LeaseStats().Keys, 0, "%s: keys leased after the first request", why)
 	}
 }
 
@@ -291,9 +288,7 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 	} {
 		s, c := newFake(t), leasedFor("k", "100/d")
 		row.change(s.lend(t, c, 10))
-		if got := s.restOf(leasedFor("cold", "100/d"), c).holdsDenied(row.ctx, row.results); got != row.want {
-			t.Errorf("%s: %v", why, got)
-		}
+		expect.Equal(t, s.restOf(leasedFor("cold", "100/d"), c).holdsDenied(row.ctx, row.results), row.want, "%s", why)
 	}
 }
 
@@ -313,24 +308,18 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	s.withEntry(t, func(e *entry) { e.left = 5 })
 	c.Limits = core.MustParseLimits("200000/d")
 	s.decide(t, c)
-	if n := s.leases.RefillsInFlight(); n > 0 {
-		t.Errorf("after a change: %d refills in flight", n)
-	}
+	expect.AtMost(t, s.leases.RefillsInFlight(), 0, "after a change: refills in flight")
 	s.withEntry(t, func(e *entry) {
 		if e.pause != pauseSpans || e.available() > 0 {
 			t.Errorf("after a change: a pause of %d, %d left", e.pause, e.available())
 		}
-		if !e.terms.fit(&c) {
-			t.Error("the lease has the old limits")
-		}
+		expect.True(t, e.terms.fit(&c), "the lease has the old limits")
 	})
 	for range 10 {
 		s.decide(t, c)
 	}
 	s.withEntry(t, func(e *entry) {
-		if n := e.available(); n > 0 {
-			t.Errorf("%d were lent in the pause", n)
-		}
+		expect.AtMost(t, e.available(), 0, "were lent in the pause")
 	})
 	s.leases.pass(2 * c.Lease)
 	s.decide(t, c)
@@ -352,9 +341,7 @@ func TestALoanDuringAResetIsNotUsedAfterIt(t *testing.T) {
 		return nil
 	})
 	must.Do(t, s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}))
-	if s.LeaseStats().Decisions == 0 {
-		t.Error("nothing was leased during the reset")
-	}
+	expect.NotEqual(t, s.LeaseStats().Decisions, 0, "nothing was leased during the reset")
 	if r, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
 		t.Errorf("after the reset a lease from before decided: %+v", r)
 	}
@@ -373,9 +360,7 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 		}
 	}
 	s.next(func() error { return errors.New("down") })
-	if _, err := s.Take(t.Context(), []core.Claim{a, b}, nil); err == nil {
-		t.Error("a store that fails decided")
-	}
+	expect.Fails(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{a, b}, nil)), "a store that fails decided")
 	if e.available() != 9 || s.LeaseStats().Decisions != 1 {
 		t.Errorf("%d left, %+v, want 9 and one decision", e.available(), s.LeaseStats())
 	}

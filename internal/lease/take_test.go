@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/recent"
 )
@@ -23,12 +24,8 @@ func TestClaimsThatShareAPair(t *testing.T) {
 		"the rule without a name": {core.Claim{Key: "k"}, false},
 	} {
 		claims := []core.Claim{{Rule: "r", Key: "k"}, {Rule: "x", Key: "x"}, row.other}
-		if got := sharesPair(claims, 0); got != row.want {
-			t.Errorf("%s: %v", why, got)
-		}
-		if got := sharesPair(claims, 2); got != row.want {
-			t.Errorf("%s, the other way round: %v", why, got)
-		}
+		expect.Equal(t, sharesPair(claims, 0), row.want, "%s", why)
+		expect.Equal(t, sharesPair(claims, 2), row.want, "%s, the other way round", why)
 	}
 	if !sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0) {
 		t.Error("the name of a rule without one is default")
@@ -92,9 +89,7 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	if !ok || len(table.unused) != 1 || !slices.Equal(table.unused[0].Limits, old.limits) || table.unused[0].At.UnixMicro() != at || table.unused[0].Cost != 4 {
 		t.Errorf("decided: %v, to be returned: %+v", ok, table.unused)
 	}
-	if s.LeaseStats().Decisions != 0 {
-		t.Error("the decision counts")
-	}
+	expect.Equal(t, s.LeaseStats().Decisions, 0, "the decision counts")
 }
 
 // A lease that has too few requests left ends when the store is asked, not before.
@@ -106,15 +101,11 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 		t.Errorf("before: %+v, %d left", p, e.available())
 	}
 	s.next(func() error {
-		if n := e.available() + e.unused.Count; n != 0 {
-			t.Errorf("%d left while the store is asked", n)
-		}
+		expect.Equal(t, e.available()+e.unused.Count, 0, "left while the store is asked")
 		return nil
 	})
 	s.take(t, c, leasedFor("other", "100/d"))
-	if n := s.LeaseStats().Returned; n != 10 {
-		t.Errorf("%d were returned", n)
-	}
+	expect.Equal(t, s.LeaseStats().Returned, 10, "were returned")
 	s.quiet()
 	cold := leasedFor("cold", "100/d")
 	if p, _, ok := s.table().takeLease([]core.Claim{cold}, 0, true, nil); ok || !p.cold {
@@ -230,9 +221,7 @@ func TestAKeyOverItsLimitRests(t *testing.T) {
 		s.take(t, c)
 		s.quiet()
 	}
-	if n := s.LeaseStats().Keys; n != 1 {
-		t.Errorf("%d keys are leased once the limit has recovered", n)
-	}
+	expect.Equal(t, s.LeaseStats().Keys, 1, "keys leased once the limit has recovered")
 }
 
 // busyEntry returns a claim of a store with an entry that is busy, and of which nothing is left.
