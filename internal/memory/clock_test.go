@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // at returns the instant that is now.
@@ -25,13 +26,9 @@ func TestInstantsFollowTheMonotonicClock(t *testing.T) {
 		var c clock
 		c.begin(nil)
 		begin := c.at()
-		if want := time.Now().UnixMicro(); begin != want {
-			t.Errorf("begins at %d, want %d", begin, want)
-		}
+		expect.Equal(t, begin, time.Now().UnixMicro(), "begins at")
 		time.Sleep(time.Hour)
-		if passed := c.at() - begin; passed != time.Hour.Microseconds() {
-			t.Errorf("%dµs have passed, want an hour", passed)
-		}
+		expect.Equal(t, c.at()-begin, time.Hour.Microseconds(), "µs have passed (an hour)")
 		if at := c.Time(c.at()); !at.Equal(time.Now()) || c.Instant(at) != c.at() {
 			t.Errorf("it is %v, want %v; its instant is %d, want %d", at, time.Now(), c.Instant(at), c.at())
 		}
@@ -77,9 +74,7 @@ func TestWallClockIsReadAgain(t *testing.T) {
 		c.epoch -= 3_600_000_000
 		c.checked.Store(c.epoch)
 		c.at()
-		if c.offset() != 0 {
-			t.Error("the wall clock is read again at once")
-		}
+		expect.Equal(t, c.offset(), 0, "the wall clock is read again at once")
 		time.Sleep(recheck*time.Microsecond + time.Microsecond)
 		if c.at(); c.offset() != 3_600_000_000 {
 			t.Errorf("the wall clock is ahead by %dµs, want an hour", c.offset())
@@ -143,12 +138,8 @@ func TestWallClockThatIsSet(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				setOffset(s, step)
 				r := take(s, "key", l, 1)
-				if r.Retry == 0 {
-					t.Errorf("algorithm %d, clock set by %v: admitted although nothing was left", a, step)
-				}
-				if wait := time.Duration(r.Retry) * time.Microsecond; wait > 66*time.Second {
-					t.Errorf("algorithm %d, set by %v: denied for %v", a, step, wait)
-				}
+				expect.NotEqual(t, r.Retry, 0, "algorithm %d, clock set by %v: admitted although nothing was left", a, step)
+				expect.AtMost(t, time.Duration(r.Retry)*time.Microsecond, 66*time.Second, "algorithm %d, set by %v: denied for", a, step)
 				if start := (s.at() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && start != 0 {
 					t.Errorf("set by %v: the window starts %dµs after the minute", step, start)
 				}
@@ -168,9 +159,7 @@ func TestSmallStepsOfTheWallClockAreIgnored(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var c clock
 				c.begin(nil)
-				if c.checked.Load() != c.epoch {
-					t.Error("the wall clock was not read at the beginning")
-				}
+				expect.Equal(t, c.checked.Load(), c.epoch, "the wall clock was not read at the beginning")
 				var w *wall
 				if before != 0 {
 					w = &wall{at: c.epoch, time: c.start, offset: before}
@@ -204,9 +193,7 @@ func TestTheFirstTimeAfterTheWallClockWasSet(t *testing.T) {
 	c.begin(nil)
 	c.wall.Store(&wall{offset: 5, first: 1000})
 	for micros, want := range map[int64]int64{999: 999, 1000: 995, 1001: 996} {
-		if got := c.Instant(time.UnixMicro(micros)); got != want {
-			t.Errorf("%d is the instant %d, want %d", micros, got, want)
-		}
+		expect.Equal(t, c.Instant(time.UnixMicro(micros)), want, "%d is the instant", micros)
 	}
 }
 

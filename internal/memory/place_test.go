@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // full returns a store that has room again after a second, and two keys that share records until then.
@@ -137,13 +139,9 @@ func TestPairCopiesTheSharedStateToItsOwn(t *testing.T) {
 				t.Errorf("%d keys, %d shared, want 1 of each", keys, shared)
 			}
 			time.Sleep(2 * time.Second)
-			if got := take(s, mover, l, 1).Usage.Remaining; got != 2 {
-				t.Errorf("%d: %d remain to the pair that has a record of its own now, want 2", a, got)
-			}
+			expect.Equal(t, take(s, mover, l, 1).Usage.Remaining, 2, "%d: remaining to the pair that has a record of its own now", a)
 			audit(t, s)
-			if got := take(s, stayer, l, 3).Usage.Remaining; got != 0 {
-				t.Errorf("%d: %d remain to those that still share, want 0", a, got)
-			}
+			expect.Equal(t, take(s, stayer, l, 3).Usage.Remaining, 0, "%d: remaining to those that still share", a)
 			if got := take(s, mover, l, 2); got.Retry != 0 || got.Usage.Remaining != 0 {
 				t.Errorf("%d: the others charged the pair that has moved: %+v", a, got)
 			}
@@ -199,9 +197,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 		s := New(100, nil)
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
-			if a := take(s, "key", l, 1); a.Retry != 0 {
-				t.Fatalf("tier %d is denied", i)
-			}
+			must.Equal(t, take(s, "key", l, 1).Retry, 0, "tier %d is denied", i)
 			if a := take(s, "key", l, 1); a.Retry == 0 {
 				t.Fatalf("tier %d is forgotten", i)
 			}
@@ -211,9 +207,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 		}
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
-			if a := take(s, "key", l, 1); a.Retry == 0 {
-				t.Errorf("tier %d is forgotten after others", i)
-			}
+			expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "tier %d is forgotten after others", i)
 		}
 		audit(t, s)
 	})
@@ -298,9 +292,7 @@ func TestKindsOfOnePeriodDiffer(t *testing.T) {
 				if a == algorithm.TokenBucket {
 					p.Kind |= code
 				}
-				if found := p.Is(limitOf(t, b, 5, time.Hour).Kind); found != (a == b) {
-					t.Errorf("a state of algorithm %d is found by the kind of %d: %v", a, b, found)
-				}
+				expect.Equal(t, p.Is(limitOf(t, b, 5, time.Hour).Kind), a == b, "a state of algorithm %d is found by the kind of %d", a, b)
 			}
 			if other := limitOf(t, b, 5, time.Minute); a == b && (&record{Kind: limitOf(t, a, 5, time.Hour).Kind}).Is(other.Kind) {
 				t.Errorf("a state of algorithm %d is found by another period", a)
@@ -344,9 +336,7 @@ func TestChargeFromBeforeAResetIsNotGivenBack(t *testing.T) {
 				}
 				take(s, "key", l, 5)
 				settle(s, asks)
-				if q := take(s, "key", l, 1); q.Retry == 0 {
-					t.Errorf("%d: what was charged before a reset was given back of what was charged since", a)
-				}
+				expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "%d: what was charged before a reset was given back of what was charged since", a)
 				audit(t, s)
 			})
 		}
