@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -42,12 +43,8 @@ func TestRequestIsOneCall(t *testing.T) {
 			}
 		}
 	}
-	if sent != 10 {
-		t.Errorf("%d commands for 10 requests", sent)
-	}
-	if n := calls(t, client, "fcall"); n != 12 {
-		t.Errorf("FCALL ran %d times for 11 requests, and once to find that there was no library", n)
-	}
+	expect.Equal(t, sent, 10, "commands for 10 requests")
+	expect.Equal(t, calls(t, client, "fcall"), 12, "how often FCALL ran for 11 requests, and once to find that there was no library")
 }
 
 func TestPairIsReadAndWrittenOnce(t *testing.T) {
@@ -58,9 +55,7 @@ func TestPairIsReadAndWrittenOnce(t *testing.T) {
 		take(t, s, c)
 	}
 	for command, want := range map[string]int{"time": 10, "hget": 10, "hset": 5, "pexpire": 1} {
-		if got := calls(t, client, command); got != want {
-			t.Errorf("%s: %d calls for 5 admitted and 5 denied requests, want %d", command, got, want)
-		}
+		expect.Equal(t, calls(t, client, command), want, "%s: calls for 5 admitted and 5 denied requests", command)
 	}
 }
 
@@ -123,9 +118,7 @@ func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
 	}
 	s.Shift(24 * time.Hour)
 	take(t, s, claimOf("k", core.PerHour(1)))
-	if n := kept(); n > 1+6*2 {
-		t.Errorf("%d words are kept, want the words of the last request and of 1000/d", n)
-	}
+	expect.AtMost(t, kept(), 1+6*2, "words kept (the words of the last request and of 1000/d)")
 }
 
 // A pair with limits of very many periods forgets the limit that ends first, not the one that it got first.
@@ -146,9 +139,7 @@ func TestManyTiersDropTheLimitThatEndsFirst(t *testing.T) {
 			t.Errorf("%v, which was used up, is forgotten: %+v", l, r)
 		}
 	}
-	if s.Repaired() != 0 {
-		t.Errorf("%d states made no sense", s.Repaired())
-	}
+	expect.Equal(t, s.Repaired(), 0, "states made no sense")
 }
 
 // fill charges a sliding log n times, at n instants.
@@ -175,14 +166,10 @@ func TestRefundCostsTheSameInALongLog(t *testing.T) {
 	for _, i := range []int{0, 1, 70, 500, 980, 999} {
 		before := commands(t, client)
 		must.Do(t, s.Settle(ctx, charged[i:i+1]))
-		if n := commands(t, client) - before; n > 12 {
-			t.Errorf("a refund of entry %d took %d commands", i, n)
-		}
+		expect.AtMost(t, commands(t, client)-before, 12, "a refund of entry %d took commands", i)
 	}
 	c.Peek = true
-	if r := take(t, s, c)[0]; r.Remaining != 6 {
-		t.Errorf("%d remaining after 6 refunds, want 6", r.Remaining)
-	}
+	expect.Equal(t, take(t, s, c)[0].Remaining, 6, "remaining after 6 refunds")
 }
 
 // commands returns how many commands a server has run, including commands in scripts.
@@ -215,10 +202,6 @@ func TestDecisionOfALogTakesFewCommands(t *testing.T) {
 	if r := take(t, s, c)[0]; r.Remaining < 500 || r.Remaining > 560 {
 		t.Errorf("%d remain, want half and a little", r.Remaining)
 	}
-	if n := commands(t, client) - before; n > 11 {
-		t.Errorf("a decision took %d commands", n)
-	}
-	if n := client.ZCard(t.Context(), pairKey+":3600000000").Val(); n > 500 {
-		t.Errorf("%d members are kept, want half of 1000", n)
-	}
+	expect.AtMost(t, commands(t, client)-before, 11, "a decision took commands")
+	expect.AtMost(t, client.ZCard(t.Context(), pairKey+":3600000000").Val(), 500, "members kept (half of 1000)")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -131,13 +132,9 @@ func TestWrongSumOfASlidingWindowDoesNotStay(t *testing.T) {
 	l := core.PerMinute(5).Using(core.SlidingWindow)
 	end := uint64(start.Add(l.Width()).UnixMicro())
 	server.HSet(pairKey, "s", state(ends, kindOf(l), siblingOf(l), 3, end, end))
-	if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 1 {
-		t.Errorf("%d remaining, want 1: one request more than the sum", r.Remaining)
-	}
+	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 1, "remaining (one request more than the sum)")
 	server.SetTime(start.Add(l.Width()))
-	if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 3 {
-		t.Errorf("%d remaining, want 3: two requests were charged", r.Remaining)
-	}
+	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 3, "remaining (two requests were charged)")
 }
 
 // The corruptions use the current layout: the store does not repair a valid state that is built the same way.
@@ -181,20 +178,14 @@ func checkRepair(t *testing.T, s *redisx.Store, l core.Limit) {
 	if again := take(t, s, claimOf("k", l))[0]; again.RetryAfter > first.RetryAfter {
 		t.Errorf("wait %v, then %v", first.RetryAfter, again.RetryAfter)
 	}
-	if s.Repaired() != 1 {
-		t.Errorf("%d states repaired, want 1", s.Repaired())
-	}
+	expect.Equal(t, s.Repaired(), 1, "states repaired")
 	s.Shift(first.RetryAfter)
 	if r := take(t, s, claimOf("k", l))[0]; !r.Allowed {
 		t.Errorf("after %v: %+v, want it to be allowed", first.RetryAfter, r)
 	}
 	s.Shift(2 * l.Period)
-	if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 4 {
-		t.Errorf("after two periods %d remain, want 4", r.Remaining)
-	}
-	if s.Repaired() != 1 {
-		t.Errorf("%d states repaired in the end, want 1", s.Repaired())
-	}
+	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 4, "after two periods remaining")
+	expect.Equal(t, s.Repaired(), 1, "states repaired in the end")
 }
 
 func TestStateFromTheFutureDeniesForOnePeriodAtMost(t *testing.T) {
@@ -238,9 +229,7 @@ func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	if r := take(t, s, claimOf("k", limits...)); r[0].Remaining != 4 || r[1].Remaining != 0 {
 		t.Errorf("%+v, want 4 left by the good state and none by the bad one", r)
 	}
-	if s.Repaired() != 1 {
-		t.Errorf("%d states repaired, want 1", s.Repaired())
-	}
+	expect.Equal(t, s.Repaired(), 1, "states repaired")
 }
 
 // Members that the store did not write, scores in the future and keys of another type are corrupt.
@@ -288,9 +277,7 @@ func TestCorruptStateOfRateZeroIsRepairedOnce(t *testing.T) {
 					t.Errorf("%+v, want a denial for ever", r)
 				}
 			}
-			if n := s.Repaired() - before; n > 1 {
-				t.Errorf("%v: repaired %d times, want at most once", l, n)
-			}
+			expect.AtMost(t, s.Repaired()-before, 1, "%v: how often repaired (at most once)", l)
 		}
 	}
 }
@@ -301,9 +288,7 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	client.Set(context.Background(), pairKey, "x", 0)
 	c := claimOf("k", core.PerMinute(5))
 	must.Do(t, s.Settle(context.Background(), settledAt(time.Now(), c)))
-	if s.Repaired() != 1 {
-		t.Errorf("%d states repaired, want 1", s.Repaired())
-	}
+	expect.Equal(t, s.Repaired(), 1, "states repaired")
 	allExpire(t, client)
 }
 

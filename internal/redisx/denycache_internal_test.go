@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -29,9 +30,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 		t.Error("a denial from after the reset is not remembered")
 	}
 	claims[0].Limits[0].Rate = 6
-	if find() != nil {
-		t.Error("a remembered denial changed with the limits of the caller")
-	}
+	expect.Equal(t, find(), nil, "a remembered denial changed with the limits of the caller")
 }
 
 func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
@@ -50,9 +49,7 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > 2_000_000 {
-			t.Errorf("300 denials of long keys take %d bytes", n)
-		}
+		expect.AtMost(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), 2_000_000, "300 denials of long keys take bytes")
 		runtime.KeepAlive(s)
 	})
 }
@@ -76,23 +73,17 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 		for i := range 1000 {
 			add(strconv.Itoa(i))
 		}
-		if n := kept(); n < 90 {
-			t.Errorf("%d denials are remembered, want nearly 100", n)
-		}
+		expect.AtLeast(t, kept(), 90, "denials remembered (nearly 100)")
 		time.Sleep(maxDenial)
 		for range 60 {
 			add("k")
 		}
-		if n := kept(); n < 90 {
-			t.Errorf("%d denials are remembered for an outage, want nearly 100", n)
-		}
+		expect.AtLeast(t, kept(), 90, "denials remembered for an outage (nearly 100)")
 		time.Sleep(maxDenial)
 		for range 60 {
 			add("k")
 		}
-		if n := kept(); n > 5 {
-			t.Errorf("%d denials are kept after they have ended", n)
-		}
+		expect.AtMost(t, kept(), 5, "denials kept after they have ended")
 	})
 }
 
@@ -155,9 +146,7 @@ func TestKnownDenial(t *testing.T) {
 			s.denials.remember(claims, slots, row.results, time.Now(), changes)
 			time.Sleep(row.later)
 			results, denied := s.Denied(&row.claim, nil)
-			if denied != row.denied {
-				t.Fatalf("%s: denied %v, want %v", row.why, denied, row.denied)
-			}
+			must.Equal(t, denied, row.denied, "%s: denied", row.why)
 			if denied && (len(results) != len(row.claim.Limits) || results[0].Allowed || results[0].RetryAfter != row.retry) {
 				t.Errorf("%s: %+v, want to retry after %v", row.why, results, row.retry)
 			}

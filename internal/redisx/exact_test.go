@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -99,9 +100,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	stdin, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stdin.Close()
 	var processes sync.WaitGroup
 	processes.Go(func() {
@@ -120,9 +119,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 			if err == nil {
 				err = json.Unmarshal(out, &n)
 			}
-			if err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
+			expect.NoError(t, err, "%s", out)
 			for i := range total {
 				atomic.AddInt64(&total[i], n[i])
 			}
@@ -134,9 +131,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 
 func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
 	admitted := loadFromProcesses(t, func() bool { return true }, redistest.Start(t).Addr)
-	if want := all(capacity); admitted != want {
-		t.Errorf("admitted %v, want %v", admitted, want)
-	}
+	expect.Equal(t, admitted, all(capacity), "admitted")
 }
 
 // FUNCTION FLUSH deletes the library, and with it the function that each request calls.
@@ -147,17 +142,13 @@ func TestFunctionFlushFailsNoRequest(t *testing.T) {
 	var flushes sync.WaitGroup
 	flushes.Go(func() {
 		for !enough() {
-			if err := client.FunctionFlush(context.Background()).Err(); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, client.FunctionFlush(context.Background()).Err(), "FunctionFlush")
 			flushed.Add(1)
 		}
 	})
 	admitted := load(redisx.New(client, options), enough, func(err error) { t.Error(err) })
 	flushes.Wait()
-	if want := all(capacity); admitted != want {
-		t.Errorf("admitted %v, want %v", admitted, want)
-	}
+	expect.Equal(t, admitted, all(capacity), "admitted")
 }
 
 func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
@@ -188,9 +179,7 @@ func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 			admitted[i]++
 		}
 	}
-	if want := all(capacity); admitted != want {
-		t.Errorf("admitted %v, want %v", admitted, want)
-	}
+	expect.Equal(t, admitted, all(capacity), "admitted")
 	allExpire(t, cluster.Client(t))
 }
 
@@ -266,16 +255,10 @@ func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
 			callers.Wait()
 			slices.Sort(remaining)
 			for i, n := range remaining {
-				if i != n {
-					t.Fatalf("no request left %d remaining", i)
-				}
+				must.Equal(t, i, n, "no request left remaining")
 			}
-			if len(remaining) != rate {
-				t.Errorf("%d admitted, want %d", len(remaining), rate)
-			}
-			if n := calls(t, client, "fcall") - before; n > rate/64*2*64/2 {
-				t.Errorf("%d calls for %d requests", n, rate/64*2*64)
-			}
+			expect.Equal(t, len(remaining), rate, "admitted")
+			expect.AtMost(t, calls(t, client, "fcall")-before, rate/64*2*64/2, "calls for %d requests", rate/64*2*64)
 		})
 	}
 }
@@ -290,18 +273,14 @@ func TestCallThatHangsDelaysNoLaterRequest(t *testing.T) {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
-			if _, err := s.Take(ctx, c, nil); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want a deadline exceeded", err)
-			}
+			expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, c, nil)), context.DeadlineExceeded, "a deadline exceeded")
 		})
 	}
 	callers.Wait()
 	proxy.Fault.Store(redistest.NoFault)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if _, err := s.Take(ctx, c, nil); err != nil {
-		t.Errorf("after calls that hang: %v", err)
-	}
+	expect.NoError(t, expect.ErrorOf(s.Take(ctx, c, nil)), "after calls that hang")
 }
 
 // sizes are the rows of the table in docs/redis.md: limits, the number of requests of each pair, and the time between them. A row
@@ -344,9 +323,7 @@ func TestSizesInTheDocsMatchAServer(t *testing.T) {
 		}
 		delete(documented, row.row)
 	}
-	if len(documented) > 0 {
-		t.Errorf("the docs have rows that nobody measures: %v", documented)
-	}
+	expect.AtMost(t, len(documented), 0, "the docs have rows that nobody measures: %v", documented)
 }
 
 // memoryPerPair returns how much memory a server uses for each of some pairs, its table of keys included.
@@ -417,9 +394,7 @@ func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 	}
 	redistest.Wait(t, "the server to decide", decides)
 	proxy.Reject()
-	if decides() {
-		t.Error("a decision without a server")
-	}
+	expect.True(t, !decides(), "a decision without a server")
 	proxy.Accept(t)
 	redistest.Wait(t, "the server to decide again", decides)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -93,12 +94,8 @@ func TestSentinelFailover(t *testing.T) {
 	sentinel.Master.Kill()
 	redistest.Wait(t, "the sentinels to name the new master", func() bool { return sentinel.Names(sentinel.Replica) })
 	d, results := recovers(t, s, c)
-	if d > soon {
-		t.Errorf("a request failed that began %v after the sentinels named the new master", d)
-	}
-	if results[0].Remaining > 998 {
-		t.Errorf("%d remaining, want 998 or less: what was charged before the failover counts", results[0].Remaining)
-	}
+	expect.AtMost(t, d, soon, "a request failed that began after the sentinels named the new master")
+	expect.AtMost(t, results[0].Remaining, 998, "remaining or less (what was charged before the failover counts)")
 }
 
 // clientOf returns a client with the default options.
@@ -140,9 +137,7 @@ func loseReplies(t *testing.T, newClient func(addr string) redis.UniversalClient
 		r, err = s.Take(context.Background(), []core.Claim{{Rule: "rule", Key: "k", Limits: c.Limits, Peek: true}}, nil)
 		return err == nil
 	})
-	if r[0].Remaining != 1000-6 {
-		t.Errorf("%d remaining after 6 requests, 5 of which lost their replies, want 994", r[0].Remaining)
-	}
+	expect.Equal(t, r[0].Remaining, 1000-6, "remaining after 6 requests, 5 of which lost their replies")
 }
 
 // go-redis ignores the deadline of a context by default: it would wait for its ReadTimeout, a minute.
@@ -155,19 +150,13 @@ func TestDeadlineHoldsWithDefaultOptions(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		begun := time.Now()
-		if err := f(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want a deadline exceeded", name, err)
-		}
-		if d := time.Since(begun); d > 20*time.Second {
-			t.Errorf("%s took %v with a deadline of 50ms", name, d)
-		}
+		expect.ErrorIs(t, f(ctx), context.DeadlineExceeded, "%s (a deadline exceeded)", name)
+		expect.AtMost(t, time.Since(begun), 20*time.Second, "%s took with a deadline of 50ms", name)
 		cancel()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := s.Take(ctx, c, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("take with a cancelled context: %v", err)
-	}
+	expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, c, nil)), context.Canceled, "take with a cancelled context")
 }
 
 func TestAbandonedCallsAreBounded(t *testing.T) {
@@ -186,9 +175,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := runtime.NumGoroutine() - before; n > 5000 {
-		t.Errorf("%d goroutines are left of 10,000 calls, want at most 4,096 and a few", n)
-	}
+	expect.AtMost(t, runtime.NumGoroutine()-before, 5000, "goroutines left of 10,000 calls (at most 4,096 and a few)")
 }
 
 func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
@@ -216,12 +203,8 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 		}
 		must.Do(t, admin.Do(ctx, fault.end...).Err())
 	}
-	if s.Repaired() != 0 {
-		t.Errorf("%d states repaired that were not corrupt", s.Repaired())
-	}
-	if r := take(t, s, c)[0]; r.Remaining != 998 {
-		t.Errorf("%d remaining, want 998: the faults charged nothing", r.Remaining)
-	}
+	expect.Equal(t, s.Repaired(), 0, "states repaired that were not corrupt")
+	expect.Equal(t, take(t, s, c)[0].Remaining, 998, "remaining (the faults charged nothing)")
 }
 
 // commandName matches the command in a line of MONITOR, if a client sent it.
@@ -254,9 +237,7 @@ func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	for range 3 {
 		client.FunctionFlush(ctx)
 		sent := sentTo(t, client, func() { take(t, s, c) })
-		if want := []string{"fcall", "function", "fcall"}; !slices.Equal(sent, want) {
-			t.Errorf("sent %v, want %v", sent, want)
-		}
+		expect.Elements(t, sent, []string{"fcall", "function", "fcall"}, "sent")
 	}
 	var callers sync.WaitGroup
 	const each, flushes = 50, 20
@@ -272,9 +253,7 @@ func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	}
 	callers.Wait()
 	c.Peek = true
-	if r := take(t, s, c)[0]; r.Remaining != 1000-1-3-4*each {
-		t.Errorf("%d remain of 1000 after %d requests", r.Remaining, 1+3+4*each)
-	}
+	expect.Equal(t, take(t, s, c)[0].Remaining, 1000-1-3-4*each, "remaining of 1000 after %d requests", 1+3+4*each)
 }
 
 // During a rolling upgrade, processes of two versions decide by the same states, and neither removes the library of the other.
@@ -293,12 +272,8 @@ func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
 			}
 		}
 	}
-	if n := len(client.FunctionList(context.Background(), redis.FunctionListQuery{}).Val()); n != 2 {
-		t.Errorf("%d libraries for two versions", n)
-	}
-	if n := calls(t, client, "function|load"); n != 2 {
-		t.Errorf("%d libraries were loaded, want one for each version", n)
-	}
+	expect.Equal(t, len(client.FunctionList(context.Background(), redis.FunctionListQuery{}).Val()), 2, "libraries for two versions")
+	expect.Equal(t, calls(t, client, "function|load"), 2, "libraries loaded (one for each version)")
 }
 
 // The store of a user that may not load functions runs the script and no longer tries functions. If another user has loaded the
@@ -330,12 +305,8 @@ func TestUserWithoutTheRightToLoadFunctionsRunsTheScript(t *testing.T) {
 		})
 		// MONITOR does not show a command that the user may not run.
 		want := slices.DeleteFunc(slices.Clone(row.want), func(name string) bool { return name == "function" })
-		if !slices.Equal(sent, want) {
-			t.Errorf("%s: sent %v, want %v", row.why, sent, want)
-		}
-		if want := 10 - 3*(i+1) - i/2; last.Remaining != want {
-			t.Errorf("%s: %d remain, want %d", row.why, last.Remaining, want)
-		}
+		expect.Elements(t, sent, want, "%s: sent", row.why)
+		expect.Equal(t, last.Remaining, 10-3*(i+1)-i/2, "%s: remaining", row.why)
 	}
 }
 
@@ -348,9 +319,7 @@ func TestClusterNodeWithoutTheLibraryGetsIt(t *testing.T) {
 	charge := func(want int) {
 		t.Helper()
 		for i := range 30 {
-			if r := take(t, s, claimOf(fmt.Sprint(i), core.PerDay(9)))[0]; r.Remaining != want {
-				t.Errorf("key %d: %d remain, want %d", i, r.Remaining, want)
-			}
+			expect.Equal(t, take(t, s, claimOf(fmt.Sprint(i), core.PerDay(9)))[0].Remaining, want, "key %d: remaining", i)
 		}
 	}
 	charge(8)
@@ -358,8 +327,6 @@ func TestClusterNodeWithoutTheLibraryGetsIt(t *testing.T) {
 		client := n.Client(t)
 		client.FunctionFlush(ctx)
 		charge(7 - i)
-		if n := len(client.FunctionList(ctx, redis.FunctionListQuery{}).Val()); n != 1 {
-			t.Errorf("node %d has %d libraries", i, n)
-		}
+		expect.Equal(t, len(client.FunctionList(ctx, redis.FunctionListQuery{}).Val()), 1, "node %d has libraries", i)
 	}
 }

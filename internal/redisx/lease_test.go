@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -194,9 +195,7 @@ func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 		meanwhile func() // each millisecond
 	}{
 		"redis": {single(server), func() {
-			if err := admin.FunctionFlush(context.Background()).Err(); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, admin.FunctionFlush(context.Background()).Err(), "FunctionFlush")
 		}},
 		"cluster": {clustered(redistest.StartCluster(t)), func() {}},
 		"ring":    {ringOf(redistest.Start(t), redistest.Start(t)), func() {}},
@@ -213,9 +212,7 @@ func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 				defer meanwhile.Wait() // a bubble whose test fails must end too
 				defer done.Store(true)
 				checkServed(t, serveAll(t, stores, "rule"))
-				if !bothLease(stores) {
-					t.Errorf("few decisions came from leases: %+v, %+v", stores[0].LeaseStats(), stores[1].LeaseStats())
-				}
+				expect.True(t, bothLease(stores), "few decisions came from leases: %+v, %+v", stores[0].LeaseStats(), stores[1].LeaseStats())
 			})
 		})
 	}
@@ -300,9 +297,7 @@ func TestLeaseIsUsedUpDuringAnOutage(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 			defer cancel()
-			if _, err := s.Take(ctx, []core.Claim{c}, nil); err == nil {
-				t.Error("a server that is away decided")
-			}
+			expect.Fails(t, expect.ErrorOf(s.Take(ctx, []core.Claim{c}, nil)), "a server that is away decided")
 			proxy.Fault.Store(redistest.NoFault)
 			proxy.Cut() // ends calls that hang
 			refilled(t, s)
@@ -313,9 +308,7 @@ func TestLeaseIsUsedUpDuringAnOutage(t *testing.T) {
 				r = got
 				return err == nil
 			})
-			if left := 1000 - used - n - 1; r[0].Remaining > left {
-				t.Errorf("%d remain, want at most %d", r[0].Remaining, left)
-			}
+			expect.AtMost(t, r[0].Remaining, 1000-used-n-1, "remaining")
 		})
 	}
 }
@@ -359,9 +352,7 @@ func chargesWhatWasUsed(t *testing.T, stores []*redisx.Store, limits []core.Limi
 	if got := limits[0].Capacity() - take(t, stores[0], claims...)[0].Remaining; got < used-1 || got > used+steps {
 		t.Errorf("%d were used and %d are charged", used, got)
 	}
-	if decisionsOf(stores) == 0 {
-		t.Error("no decision came from a lease")
-	}
+	expect.NotEqual(t, decisionsOf(stores), 0, "no decision came from a lease")
 }
 
 // decisionsOf returns how many decisions of stores came from leases.
@@ -392,13 +383,9 @@ func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 		}
 		before := calls(t, admin, "fcall")
 		leasesEnd(t, s)
-		if n := calls(t, admin, "fcall") - before; n > keys/10 {
-			t.Errorf("%d calls returned the leases of %d keys", n, keys)
-		}
+		expect.AtMost(t, calls(t, admin, "fcall")-before, keys/10, "calls returned the leases of %d keys", keys)
 		for i := range keys {
-			if n := take(t, s, claimOf(fmt.Sprint(i), core.Every(1000, ages)))[0].Remaining; n != 1000-asked-1 {
-				t.Fatalf("key %d: %d remain, want %d", i, n, 1000-asked-1)
-			}
+			must.Equal(t, take(t, s, claimOf(fmt.Sprint(i), core.Every(1000, ages)))[0].Remaining, 1000-asked-1, "key %d: remaining", i)
 		}
 	})
 }
@@ -484,9 +471,7 @@ func TestProcessesWithOtherClocksOpenOneWindow(t *testing.T) {
 				if at.Equal(turn.Add(-2*time.Second)) || at.Equal(turn) {
 					want = 20
 				}
-				if admitted != want {
-					t.Errorf("%v, clocks %v apart, %v after the turn: %d admitted, want %d", limit, off, at.Sub(turn), admitted, want)
-				}
+				expect.Equal(t, admitted, want, "%v, clocks %v apart, %v after the turn: admitted", limit, off, at.Sub(turn))
 			}
 		}
 	}
@@ -502,18 +487,14 @@ func TestClockMoreThanADayOffIsAMistake(t *testing.T) {
 			t.Errorf("%v off: got %v", off, err)
 		}
 		grant := core.Settlement{Rule: "plan", Key: "k", Limits: month.Limits, Grant: 5}
-		if err := store.Settle(context.Background(), []core.Settlement{grant}); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("a grant, %v off: got %v", off, err)
-		}
+		expect.ErrorIs(t, store.Settle(context.Background(), []core.Settlement{grant}), core.ErrInvalid, "a grant, %v off", off)
 		if _, err := store.Take(context.Background(), []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(5)}}}, nil); err != nil {
 			t.Errorf("a limit without a calendar, %v off: %v", off, err)
 		}
 	}
 	store.SetLocal(start)
-	results, err := store.Take(context.Background(), []core.Claim{month}, nil)
-	if err != nil || results[0].Remaining != 4 {
-		t.Errorf("got %+v, %v: a call that failed has changed something", results, err)
-	}
+	results := must.Get(store.Take(context.Background(), []core.Claim{month}, nil))(t)
+	expect.Equal(t, results[0].Remaining, 4, "%+v: a call that failed has changed something", results)
 }
 
 // TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits

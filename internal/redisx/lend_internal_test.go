@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -34,9 +35,7 @@ func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, charged int64) {
 	t.Helper()
 	c.Cost = int(n)
 	charged, left, err := s.decider.Lend(context.Background(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return left[0].At.UnixMicro(), charged
 }
 
@@ -161,9 +160,7 @@ func TestLeasedRequestsFromBeforeAResetAreNotReturned(t *testing.T) {
 		s.mustRun(t, s.jobOf(t, c))
 		c.Cost = 1
 		s.mustRun(t, s.returningJob(t, c, at, 50))
-		if n := s.remains(t, c); n != 39 {
-			t.Errorf("%d remain of 100 after a reset and 61 requests, want 39", n)
-		}
+		expect.Equal(t, s.remains(t, c), 39, "remaining of 100 after a reset and 61 requests")
 	})
 }
 
@@ -182,9 +179,7 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 		j.prepare(false)
 		s.mustRun(t, j)
 		for i, want := range []int64{93, 99, 85, 99} {
-			if got := s.remains(t, claims[i]); got != want {
-				t.Errorf("%s: %d remain for claim %d after a return, want %d", limits, got, i+1, want)
-			}
+			expect.Equal(t, s.remains(t, claims[i]), want, "%s: remaining for claim %d after a return", limits, i+1)
 		}
 	}
 }
@@ -287,9 +282,7 @@ func TestResetsBansAndGrantsEndLeasesMadeMeanwhile(t *testing.T) {
 		peek.Peek = true
 		h.meanwhile = func() {
 			for i := 0; i < 100 && !leased; i++ {
-				if _, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{c}, nil)), "Take")
 				redistest.Wait(t, "the refills", func() bool { return s.RefillsInFlight() == 0 })
 				_, leased = s.TakeLocal([]core.Claim{peek}, nil)
 			}
@@ -307,20 +300,14 @@ func TestLeasesAreLookedUpOnlyIfThereAreAny(t *testing.T) {
 	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1, Lease: 10 * time.Second}
 	other := c
 	other.Lease = 0
-	if s.leasesFor([]core.Claim{other}) != nil {
-		t.Error("before the first claim with a lease")
-	}
+	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "before the first claim with a lease")
 	table := s.leasesFor([]core.Claim{other, c})
 	if table == nil || s.leasesFor([]core.Claim{c}) != table {
 		t.Fatal("a claim with a lease finds no table, or another one")
 	}
-	if s.leasesFor([]core.Claim{other}) != nil {
-		t.Error("nothing is leased")
-	}
+	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "nothing is leased")
 	for range 3 {
 		must.Get(s.Take(t.Context(), []core.Claim{c}, nil))(t)
 	}
-	if s.leasesFor([]core.Claim{other}) != table {
-		t.Error("what is leased is not looked for")
-	}
+	expect.Equal(t, s.leasesFor([]core.Claim{other}), table, "what is leased is not looked for")
 }
