@@ -74,9 +74,7 @@ func TestPromisesHaveTests(t *testing.T) {
 func TestPageListsFoldersOfE2E(t *testing.T) {
 	page := readText(t, promisesPage)
 	folders, err := filepath.Glob("e2e/*/doc.go")
-	if err != nil || len(folders) < 10 {
-		t.Fatalf("e2e has the folders %q, %v", folders, err)
-	}
+	must.True(t, err == nil && len(folders) >= 10, "e2e has the folders %q, %v", folders, err)
 	for _, path := range folders {
 		if name := filepath.Base(filepath.Dir(path)); !strings.Contains(page, "\n| `"+name+"` | ") {
 			t.Errorf("%s does not list e2e/%s", promisesPage, name)

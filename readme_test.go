@@ -28,9 +28,7 @@ func pages(t *testing.T) []string {
 	all := []string{"README.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/moving/*.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%s: %v, %v", pattern, found, err)
-		}
+		must.True(t, err == nil && len(found) != 0, "%s: %v, %v", pattern, found, err)
 		all = append(all, found...)
 	}
 	return all
@@ -66,9 +64,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 	screen := strings.Join(strings.SplitN(string(text), "\n", 61)[:60], "\n")
 	for _, want := range []string{"curl ", "git clone ", "\nmake demo ", "\nmake test "} {
-		if !strings.Contains(screen, want) {
-			t.Errorf("README.md does not show %q within its first 60 lines", want)
-		}
+		expect.True(t, strings.Contains(screen, want), "README.md does not show %q within its first 60 lines", want)
 	}
 }
 

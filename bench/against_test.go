@@ -19,9 +19,7 @@ func TestTwiceMeasuresBothPrograms(t *testing.T) {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	for _, name := range []string{"Redis, 64 callers", "Redis, processor time of the server"} {
 		r, ok := find(name)
-		if !ok {
-			t.Fatalf("no row is called %q", name)
-		}
+		must.True(t, ok, "no row is called %q", name)
 		o := must.Get(e.run(twice(r, program, program)))(t)
 		if len(o.results) != 2 || o.results[0].name != spillgate || o.results[1].name != before(spillgate) || len(o.checks) != 1 {
 			t.Errorf("%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)

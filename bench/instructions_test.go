@@ -36,9 +36,7 @@ func counting(t *testing.T) *env {
 func TestInstructionsOfADecision(t *testing.T) {
 	e := counting(t)
 	r, ok := find("Limiter.Take, one hot key")
-	if !ok {
-		t.Fatal("there is no such row")
-	}
+	must.True(t, ok, "there is no such row")
 	samples := [][]sample{{{1, 2, 3}, {4, 5, 6}}}
 	counted := must.Get(e.count(r, []entry{{name: spillgate}}, samples))(t)
 	if n := 1e6 / float64(countedDecisions); !slices.Equal(samples[0][0], sample{1, 2, 3, n}) || !slices.Equal(samples[0][1], sample{4, 5, 6, n}) {
@@ -54,9 +52,7 @@ func TestInstructionsOfADecision(t *testing.T) {
 func TestInstructionsOfTheServer(t *testing.T) {
 	e := counting(t)
 	r, ok := find("Redis, one decision of one caller, time in the script")
-	if !ok {
-		t.Fatal("there is no such row")
-	}
+	must.True(t, ok, "there is no such row")
 	samples := [][]sample{{{1}}}
 	counted := must.Get(e.count(r, []entry{{name: redisRate}}, samples))(t)
 	expect.Elements(t, samples[0][0], (sample{1, 1e6 / countedDecisions}), "samples[0][0]")

@@ -55,9 +55,7 @@ func TestInTurnAsksForAKeySeveralTimes(t *testing.T) {
 // A contestant that this process opened would share its heap.
 func TestEntriesApartAreOpenedInTheirProcesses(t *testing.T) {
 	found, ok := find("Limiter.Take, one hot key")
-	if !ok || !found.apart {
-		t.Fatalf("there is no such row, or not apart: %v", ok)
-	}
+	must.True(t, ok && found.apart, "there is no such row, or not apart: %v", ok)
 	opened, r := 0, *found
 	r.open = func(e *env, f *setup) error {
 		err := found.open(e, f)
@@ -150,7 +148,5 @@ func TestRunStopsWhenInterrupted(t *testing.T) {
 		})
 		return nil
 	}})
-	if err == nil || slices != 1 {
-		t.Errorf("%d slices, %v, want an error after one", slices, err)
-	}
+	expect.True(t, err != nil && slices == 1, "%d slices, %v, want an error after one", slices, err)
 }

@@ -52,9 +52,7 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b.enter(calls[3], at(10))
 	b.leave(calls[0], at(11))
 	b.leave(calls[1], at(11))
-	if b.inFlight != 2 || b.free() != 0 {
-		t.Errorf("%d in flight, %d free, want 2 and 0", b.inFlight, b.free())
-	}
+	expect.True(t, b.inFlight == 2 && b.free() == 0, "%d in flight, %d free, want 2 and 0", b.inFlight, b.free())
 	b.leave(calls[2], at(12))
 	b.leave(calls[3], at(12))
 	expect.Equal(t, b.inFlight, 0, "in flight")
@@ -67,9 +65,7 @@ func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	b.close(at(0), 20*time.Second, 429, 1)
 	until := b.until
 	b.close(at(1), 5*time.Second, 200, 2)
-	if !b.promise.Equal(at(20)) || !b.until.Equal(until) {
-		t.Errorf("closed until %v, want %v", b.promise.Unix(), 20)
-	}
+	expect.True(t, b.promise.Equal(at(20)) && b.until.Equal(until), "closed until %v, want %v", b.promise.Unix(), 20)
 	if b.close(at(1), 50*time.Second, 200, 2); !b.promise.Equal(at(51)) {
 		t.Errorf("closed until %v, want %v", b.promise.Unix(), 51)
 	}

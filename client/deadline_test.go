@@ -73,9 +73,7 @@ func TestDeadlineBehindALongerWait(t *testing.T) {
 func limitedBy(t *testing.T, err error) *client.LimitedError {
 	t.Helper()
 	var limited *client.LimitedError
-	if !errors.As(err, &limited) {
-		t.Fatalf("error %v, want a LimitedError", err)
-	}
+	must.True(t, errors.As(err, &limited), "error %v, want a LimitedError", err)
 	return limited
 }
 
@@ -283,9 +281,7 @@ func TestErrorHasNoSecret(t *testing.T) {
 				continue
 			}
 			const want = `spillgate: not sent: waiting for the rate limit "core" until 2000-01-01T01:00:00Z takes too long (announced by a response of status 200)`
-			if err == nil || err.Error() != want {
-				t.Errorf("%v, want %s", err, want)
-			}
+			expect.True(t, err != nil && err.Error() == want, "%v, want %s", err, want)
 		}
 	})
 }

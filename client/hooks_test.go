@@ -144,16 +144,12 @@ func TestOnDenied(t *testing.T) {
 					r.Body = io.NopCloser(strings.NewReader("cargo"))
 				}
 				tr := &client.Transport{Base: s, OnDenied: func(of *http.Request, d time.Duration) {
-					if of != r || got >= 0 {
-						t.Error("OnDenied was called again, or for another request")
-					}
+					expect.True(t, of == r && got < 0, "OnDenied was called again, or for another request")
 					got, at = d, time.Since(start2000)
 				}}
 				resp := must.Get(tr.RoundTrip(r))(t)
 				resp.Body.Close()
-				if got != row.want || at != 0 {
-					t.Errorf("OnDenied got %v after %v, want %v at once", got, at, row.want)
-				}
+				expect.True(t, got == row.want && at == 0, "OnDenied got %v after %v, want %v at once", got, at, row.want)
 			})
 		})
 	}
@@ -200,9 +196,7 @@ func TestPanicsCloseBodies(t *testing.T) {
 					r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
 				}
 				defer func() {
-					if recover() == nil || open > 0 {
-						t.Errorf("%d bodies are open after the panic", open)
-					}
+					expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
 				}()
 				_, _ = row.transport.RoundTrip(r)
 			})

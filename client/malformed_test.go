@@ -42,9 +42,7 @@ func TestManyLimits(t *testing.T) {
 	var rep report
 	h := http.Header{"Ratelimit": {strings.Repeat(`"a";r=1,`, maxStates+1) + `"a";r=1`}, "Ratelimit-Policy": {`"a";q=5`}}
 	rep.read(&http.Response{StatusCode: 200, Header: h}, at(0))
-	if rep.n != maxStates || rep.states[maxStates-1].limit != 5 {
-		t.Errorf("%d limits, %+v", rep.n, rep.states)
-	}
+	expect.True(t, rep.n == maxStates && rep.states[maxStates-1].limit == 5, "%d limits, %+v", rep.n, rep.states)
 }
 
 // TestInstants checks which values are read as a wait, from a server whose clock says 1,000,000,000 seconds.

@@ -180,9 +180,7 @@ func TestRetryAfterInThePast(t *testing.T) {
 						t.Errorf("request %d came %v after the one before, %d only %v", i, before, i+1, after)
 					}
 				}
-				if len(sent) < 20 || len(sent) > 30 {
-					t.Errorf("%d requests in 20 minutes: %v", len(sent), sent)
-				}
+				expect.True(t, len(sent) >= 20 && len(sent) <= 30, "%d requests in 20 minutes: %v", len(sent), sent)
 			})
 		})
 	}

@@ -99,9 +99,7 @@ func TestParseCalendarLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := core.ParseLimits(strings.ReplaceAll(tt.in, " = ", "="))
-		if err != nil || len(got) != 1 || got[0] != tt.want {
-			t.Errorf("%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
-		}
+		expect.True(t, err == nil && len(got) == 1 && got[0] == tt.want, "%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
 		if text := tt.want.String(); text != tt.text {
 			t.Errorf("%q: String returns %q, want %q", tt.in, text, tt.text)
 		}
@@ -150,9 +148,7 @@ func TestCalendarLimitStringReadsBack(t *testing.T) {
 			t.Skip("not valid, or not in the form that From returns")
 		}
 		got, err := core.ParseLimits(l.String())
-		if err != nil || len(got) != 1 || got[0] != l {
-			t.Fatalf("%+v as %q reads back as %v, %v", l, l, got, err)
-		}
+		must.True(t, err == nil && len(got) == 1 && got[0] == l, "%+v as %q reads back as %v, %v", l, l, got, err)
 	})
 }
 

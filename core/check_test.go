@@ -136,9 +136,7 @@ func TestCheckNil(t *testing.T) {
 	wantError(t, err, core.ErrInvalid, "the request is nil")
 	g, err := l.Guard(nil, nil, nil) //nolint:staticcheck // a nil context is a mistake, too
 	wantError(t, err, core.ErrInvalid, "the request is nil")
-	if g.Admitted() || g.Request() == nil {
-		t.Error("a guard without a request admits one, or returns none")
-	}
+	expect.True(t, !g.Admitted() && g.Request() != nil, "a guard without a request admits one, or returns none")
 	g.End()
 }
 
@@ -212,9 +210,7 @@ func TestCheckSeveralRules(t *testing.T) {
 	}
 	for i, step := range steps {
 		d, err := l.Check(get(step.path))
-		if err != nil || d.Allowed != step.allowed || d.At.IsZero() {
-			t.Fatalf("step %d: %s: got %+v, %v", i, step.why, d, err)
-		}
+		must.True(t, err == nil && d.Allowed == step.allowed && !d.At.IsZero(), "step %d: %s: got %+v, %v", i, step.why, d, err)
 		for j, want := range step.left {
 			expect.Equal(t, d.Results[j].Remaining, want, "step %d: %s: result %d: left", i, step.why, j)
 		}
@@ -241,9 +237,7 @@ func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 	s := new(renaming)
 	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
 	d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
-	if err != nil || d.Results[0].Rule != "other" {
-		t.Fatalf("got %+v, %v; want a result of the other rule", d, err)
-	}
+	must.True(t, err == nil && d.Results[0].Rule == "other", "got %+v, %v; want a result of the other rule", d, err)
 	for rule, left := range map[string]int{"r": 2, "other": 1} {
 		peek := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}, Peek: true}
 		expect.Equal(t, must.Get(s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil))(t)[0].Remaining, left, "rule %s: remaining", rule)

@@ -27,9 +27,7 @@ func TestGuardChargesOnce(t *testing.T) {
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}, core.WithObserver(seen.observe)))
 	r, first, err := guard(l, get("/"))
-	if err != nil || first.Results[0].Remaining != 4 {
-		t.Fatalf("got %+v, %v", first, err)
-	}
+	must.True(t, err == nil && first.Results[0].Remaining == 4, "got %+v, %v", first, err)
 	again, err := l.Guard(r.Context(), r, nil)
 	if d := again.Decision(); err != nil || !again.Admitted() || !reflect.DeepEqual(d, first) {
 		t.Errorf("guarded twice: got %+v, %v; want the first decision", d, err)

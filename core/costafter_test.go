@@ -42,9 +42,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 			l := withStore(s, []core.Rule{final("login", 5, tt.final)})
 			serve(t, l, func(_ *http.Request, g *core.Guard) {
 				s.want(t)
-				if !g.Watches() || !s.taken[0].Hold {
-					t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
-				}
+				expect.True(t, g.Watches() && s.taken[0].Hold, "watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
 				g.Settle(tt.outcome)
 				g.Settle(core.Outcome{Status: 500})
 				expect.True(t, !g.Watches(), "it watches after the end")
@@ -67,9 +65,7 @@ func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
 	s := new(settler)
 	l := withStore(s, []core.Rule{perHour("r", 5)})
 	serve(t, l, func(_ *http.Request, g *core.Guard) {
-		if g.Watches() || s.taken[0].Hold {
-			t.Errorf("watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
-		}
+		expect.True(t, !g.Watches() && !s.taken[0].Hold, "watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
 		g.Settle(core.Outcome{Status: 500})
 	})
 	s.want(t)
@@ -86,9 +82,7 @@ func TestLimiterMountedTwiceSettlesOnce(t *testing.T) {
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)})
 	serve(t, l, func(r *http.Request, g *core.Guard) {
 		inner, err := l.Guard(r.Context(), r, nil)
-		if err != nil || inner.Watches() {
-			t.Errorf("%v; the inner one watches: %v", err, inner.Watches())
-		}
+		expect.True(t, err == nil && !inner.Watches(), "%v; the inner one watches: %v", err, inner.Watches())
 		inner.Settle(core.Outcome{Status: 500})
 		inner.End()
 		s.want(t)
@@ -184,9 +178,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 		s.want(t, "login 2→2")
 		fallback.want(t, want...)
 		for _, c := range fallback.settled {
-			if !c.At.IsZero() || !c.Held {
-				t.Errorf("the fallback is to release nothing: %+v", c)
-			}
+			expect.True(t, c.At.IsZero() && c.Held, "the fallback is to release nothing: %+v", c)
 		}
 		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Charged != 2 {
 			t.Errorf("mode %v: observers saw %+v, want the failure", m, o)
@@ -328,9 +320,7 @@ func TestDeniedRequestsHoldNothing(t *testing.T) {
 	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
 	l := core.Must(core.New([]core.Rule{rule}))
 	serve(t, l, func(_ *http.Request, g *core.Guard) {
-		if g.Admitted() || g.Watches() {
-			t.Errorf("admitted: %v; watches: %v", g.Admitted(), g.Watches())
-		}
+		expect.True(t, !g.Admitted() && !g.Watches(), "admitted: %v; watches: %v", g.Admitted(), g.Watches())
 		g.Settle(core.Outcome{Status: 429})
 	})
 	expect.True(t, !asked, "CostAfter was asked about a denied request")

@@ -132,9 +132,7 @@ func TestFailClosedChargesNothing(t *testing.T) {
 	s.fault = nil
 	for _, store := range []core.Store{s, fallback} {
 		results, err := store.Take(t.Context(), []core.Claim{{Rule: "local", Key: "k", Limits: []core.Limit{core.PerHour(5)}, Peek: true}}, nil)
-		if err != nil || results[0].Remaining != 5 {
-			t.Errorf("%T: got %+v, %v; want nothing charged", store, results, err)
-		}
+		expect.True(t, err == nil && results[0].Remaining == 5, "%T: got %+v, %v; want nothing charged", store, results, err)
 	}
 }
 
@@ -260,9 +258,7 @@ func TestWithFallback(t *testing.T) {
 	fallback.fault = func(context.Context) error { return errors.New("full disk") }
 	d, err := l.Check(get("/"))
 	wantError(t, err, core.ErrUnavailable, "full disk")
-	if d.Allowed || !errors.Is(err, errUnreachable) {
-		t.Errorf("got %+v, %v; want both causes", d, err)
-	}
+	expect.True(t, !d.Allowed && errors.Is(err, errUnreachable), "got %+v, %v; want both causes", d, err)
 }
 
 func TestFallbackHasADeadlineToo(t *testing.T) {
@@ -296,9 +292,7 @@ func TestRefundGoesWhereTheChargeWas(t *testing.T) {
 	check := func(want int) core.Decision {
 		t.Helper()
 		d, err := l.Check(get("/"))
-		if err != nil || d.Results[0].Remaining != want {
-			t.Errorf("got %+v, %v; want %d left", d, err, want)
-		}
+		expect.True(t, err == nil && d.Results[0].Remaining == want, "got %+v, %v; want %d left", d, err, want)
 		return d
 	}
 	inStore := check(4)

@@ -52,9 +52,7 @@ func TestSweepsKeepHoldsAndTheirCharges(t *testing.T) {
 		m := core.MemoryStore{MaxKeys: 40}
 		held := one("held", core.MustParseLimits("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log, 9/s;ban=48h, 9 at once")...)
 		held[0].Hold, held[0].Cost = true, 9
-		if !admits(&m, held) {
-			t.Fatal("not held")
-		}
+		must.True(t, admits(&m, held), "not held")
 		for i := range 200_000 {
 			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
 			time.Sleep(100 * time.Millisecond)
@@ -145,9 +143,7 @@ func TestRequestDeniedByAtOnceChargesNothing(t *testing.T) {
 		a.End()
 		expect.True(t, handle(l, 0, 200), "a request was denied after the first had ended")
 		d, err := l.Peek(get("/"))
-		if err != nil || d.Results[0].Remaining != 98 || !d.Allowed {
-			t.Errorf("got %+v, %v; want 2 of 100 used", d, err)
-		}
+		expect.True(t, err == nil && d.Results[0].Remaining == 98 && d.Allowed, "got %+v, %v; want 2 of 100 used", d, err)
 	})
 }
 
@@ -283,15 +279,11 @@ func TestBanFollowsTheLastFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("5/10m;ban=1h", core.Failures)
 		for range 5 {
-			if !handle(l, 0, 401) {
-				t.Fatal("one of five was denied")
-			}
+			must.True(t, handle(l, 0, 401), "one of five was denied")
 		}
 		for range 1000 {
 			time.Sleep(time.Second)
-			if handle(l, 0, 401) {
-				t.Fatal("a request was admitted during the ban")
-			}
+			must.True(t, !handle(l, 0, 401), "a request was admitted during the ban")
 		}
 		time.Sleep(time.Hour - 1000*time.Second - time.Microsecond)
 		expect.True(t, !handle(l, 0, 401), "a request was admitted 1µs before the end of the ban")

@@ -125,9 +125,7 @@ func TestConstructors(t *testing.T) {
 		{core.PerDay(3), 24 * time.Hour}, {core.Every(3, 250*time.Millisecond), 250 * time.Millisecond},
 	}
 	for _, tt := range tests {
-		if tt.got != (core.Limit{Rate: 3, Period: tt.want}) {
-			t.Errorf("got %+v, want 3 per %v", tt.got, tt.want)
-		}
+		expect.True(t, tt.got == (core.Limit{Rate: 3, Period: tt.want}), "got %+v, want 3 per %v", tt.got, tt.want)
 	}
 }
 
@@ -155,12 +153,8 @@ func TestAlgorithmString(t *testing.T) {
 // wantError checks that err is of a kind, says what is wrong and has the prefix of the module on each line.
 func wantError(t *testing.T, err, kind error, part string) {
 	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Fatalf("got error %v, want one that wraps %v", err, kind)
-	}
-	if !strings.Contains(err.Error(), part) {
-		t.Errorf("got error %q, want it to say %q", err, part)
-	}
+	must.True(t, errors.Is(err, kind), "got error %v, want one that wraps %v", err, kind)
+	expect.True(t, strings.Contains(err.Error(), part), "got error %q, want it to say %q", err, part)
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "spillgate: ") || strings.Count(line, "spillgate: ") != 1 {
 			t.Errorf("got line %q, want exactly one prefix %q", line, "spillgate: ")
@@ -334,9 +328,7 @@ func TestLimitStringReadsBack(t *testing.T) {
 			t.Skip("not valid")
 		}
 		got, err := core.ParseLimits(l.String())
-		if err != nil || len(got) != 1 || got[0] != l {
-			t.Fatalf("%+v as %q reads back as %v, %v", l, l, got, err)
-		}
+		must.True(t, err == nil && len(got) == 1 && got[0] == l, "%+v as %q reads back as %v, %v", l, l, got, err)
 	})
 }
 
@@ -347,9 +339,7 @@ func FuzzParseLimits(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		limits, err := core.ParseLimits(s)
 		if err != nil {
-			if limits != nil || !errors.Is(err, core.ErrInvalid) {
-				t.Fatalf("%q: got %v beside error %v", s, limits, err)
-			}
+			must.True(t, limits == nil && errors.Is(err, core.ErrInvalid), "%q: got %v beside error %v", s, limits, err)
 			return
 		}
 		for _, l := range limits {

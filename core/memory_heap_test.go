@@ -141,9 +141,7 @@ func TestFloodEvictsNoDeniedKey(t *testing.T) {
 			admits(m, one("flood"+strconv.Itoa(i), core.PerHour(1)))
 		}
 		for i := range 500 {
-			if admits(m, one("first"+strconv.Itoa(i), core.PerHour(1))) {
-				t.Fatalf("key %d was forgotten", i)
-			}
+			must.True(t, !admits(m, one("first"+strconv.Itoa(i), core.PerHour(1))), "key %d was forgotten", i)
 		}
 	})
 }
@@ -172,9 +170,7 @@ func TestFloodGivesNoKeyASecondAllowance(t *testing.T) {
 					most += 2 // one drains in 20 minutes
 				}
 				for i, n := range admitted {
-					if n > most {
-						t.Fatalf("key %d: %d admitted", i, n)
-					}
+					must.True(t, n <= most, "key %d: %d admitted", i, n)
 				}
 			})
 		})
@@ -198,9 +194,7 @@ func TestIdleKeysMakeRoomBeforeAnyAreShared(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		for i := range 200 {
-			if admits(m, one("live"+strconv.Itoa(i), core.PerHour(1))) {
-				t.Fatalf("live key %d was forgotten", i)
-			}
+			must.True(t, !admits(m, one("live"+strconv.Itoa(i), core.PerHour(1))), "live key %d was forgotten", i)
 		}
 	})
 }
@@ -214,9 +208,7 @@ func TestKeysThatShareAreDeniedTogether(t *testing.T) {
 				n++
 			}
 		}
-		if n == 0 || n > 4096 {
-			t.Errorf("%d of a flood admitted, want at most one for each of 4096 shared states", n)
-		}
+		expect.True(t, n != 0 && n <= 4096, "%d of a flood admitted, want at most one for each of 4096 shared states", n)
 		others := 0
 		for rule := range 3 { // one in 2048 pairs of rules share their states
 			c := one("key", core.PerHour(1))

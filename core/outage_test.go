@@ -70,9 +70,7 @@ func degradedOf(t *testing.T, l *core.Limiter, n int) (degraded int) {
 	t.Helper()
 	for range n {
 		d, err := l.Check(get("/"))
-		if err != nil || !d.Allowed {
-			t.Fatalf("got %+v, %v", d, err)
-		}
+		must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
 		if d.Degraded != nil {
 			degraded++
 		}
@@ -84,13 +82,9 @@ func degradedOf(t *testing.T, l *core.Limiter, n int) (degraded int) {
 func wantLines(t *testing.T, log string, parts ...string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
-	if len(lines) != len(parts) {
-		t.Fatalf("got %d lines, want one per transition, %d:\n%s", len(lines), len(parts), log)
-	}
+	must.True(t, len(lines) == len(parts), "got %d lines, want one per transition, %d:\n%s", len(lines), len(parts), log)
 	for i, part := range parts {
-		if !strings.Contains(lines[i], part) {
-			t.Errorf("got line %q, want it to say %q", lines[i], part)
-		}
+		expect.True(t, strings.Contains(lines[i], part), "got line %q, want it to say %q", lines[i], part)
 	}
 }
 

@@ -84,9 +84,7 @@ func changedRequest(r *http.Request, field string) *http.Request {
 func TestIdenticalSeesEachChange(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/users/7", strings.NewReader("x"))
 	for range 100 {
-		if !identical(r, r.WithContext(r.Context())) {
-			t.Fatal("a copy is not identical")
-		}
+		must.True(t, identical(r, r.WithContext(r.Context())), "a copy is not identical")
 	}
 	for f := range fieldsOf(reflect.TypeFor[http.Request]()) {
 		if f.IsExported() && identical(r, changedRequest(r, f.Name)) {
@@ -186,9 +184,7 @@ func TestNoTimerIsLeftBehind(t *testing.T) {
 				l := Must(New([]Rule{rule}, WithStore(new(slowStore))))
 				g := must.Get(l.Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil))(t)
 				timer := g.own.receipt.extra.timer
-				if !timer.Stop() {
-					t.Fatal("nobody renews the hold")
-				}
+				must.True(t, timer.Stop(), "nobody renews the hold")
 				timer.Reset(renewEvery)
 				time.Sleep(row.after)
 				row.end(l, &g)

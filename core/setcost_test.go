@@ -90,9 +90,7 @@ func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
 	}
 	core.SetCost(t.Context(), "tokens", 3)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("got %d lines, want one for tokns and one for plain:\n%s", len(lines), log.String())
-	}
+	must.True(t, len(lines) == 2, "got %d lines, want one for tokns and one for plain:\n%s", len(lines), log.String())
 	for i, want := range []string{`there is no rule \"tokns\"; did you mean tokens?`, `rule \"plain\" has no CostAfter`} {
 		if !strings.Contains(lines[i], "level=WARN") || !strings.Contains(lines[i], want) {
 			t.Errorf("got %s\nwant a warning with %s", lines[i], want)
@@ -188,9 +186,7 @@ func TestSettleNamesTheInstantOfEachClaim(t *testing.T) {
 	two.Limits = append(two.Limits, core.PerDay(3))
 	l := withStore(c, []core.Rule{perHour("one", 10), two})
 	d, err := l.Take(t.Context(), core.Claim{Rule: "one", Key: "x"}, core.Claim{Rule: "two", Key: "y"}, core.Claim{Rule: "one", Key: "z"})
-	if err != nil || !d.At.Equal(noon.Add(time.Second)) {
-		t.Fatalf("got %+v, %v; want the instant of the tightest limit", d, err)
-	}
+	must.True(t, err == nil && d.At.Equal(noon.Add(time.Second)), "got %+v, %v; want the instant of the tightest limit", d, err)
 	if err := l.Refund(t.Context(), d); err != nil || len(c.settled) != 3 {
 		t.Fatalf("settled %+v, %v", c.settled, err)
 	}

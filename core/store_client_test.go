@@ -22,9 +22,7 @@ func TestStoreIsCalledInTheGoroutineOfTheRequest(t *testing.T) {
 		return nil
 	}}
 	must.Get(withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/")))(t)
-	if !bytes.Contains(stack, []byte("core.(*Limiter).Check(")) {
-		t.Errorf("the store was called from:\n%s", stack)
-	}
+	expect.True(t, bytes.Contains(stack, []byte("core.(*Limiter).Check(")), "the store was called from:\n%s", stack)
 }
 
 // contextsOf returns the contexts of n calls, a pause apart.

@@ -44,9 +44,7 @@ func TestTake(t *testing.T) {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial}))
 			d, err := l.Take(t.Context(), tt.claims...)
-			if err != nil || d.Allowed != tt.allowed || len(d.Results) != len(tt.results) {
-				t.Fatalf("got %+v, %v", d, err)
-			}
+			must.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == len(tt.results), "got %+v, %v", d, err)
 			for i, want := range tt.results {
 				got := d.Results[i]
 				if got.Rule != want.Rule || got.Limit != want.Limit || got.Remaining != want.Remaining || got.DryRun != want.DryRun {
@@ -154,9 +152,7 @@ func TestReset(t *testing.T) {
 	take := func(rule, key string, limits []core.Limit, want int, why string) {
 		t.Helper()
 		d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: key, Limits: limits})
-		if err != nil || d.Results[0].Remaining != want {
-			t.Errorf("%s: got %+v, %v; want %d left", why, d, err, want)
-		}
+		expect.True(t, err == nil && d.Results[0].Remaining == want, "%s: got %+v, %v; want %d left", why, d, err, want)
 	}
 	take("r", "k", nil, 9, "first")
 	take("r", "k", tier, 4, "first of a tier")
@@ -187,9 +183,7 @@ func TestTakeOfATieredRuleNeedsLimits(t *testing.T) {
 	}
 	for _, limits := range [][]core.Limit{{core.PerHour(100)}, r.Limits} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Limits: limits})
-		if err != nil || !d.Allowed || d.Results[0].Limit != limits[0] {
-			t.Errorf("with limits %v: got %+v, %v", limits, d, err)
-		}
+		expect.True(t, err == nil && d.Allowed && d.Results[0].Limit == limits[0], "with limits %v: got %+v, %v", limits, d, err)
 	}
 	if d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k", Peek: true}); err != nil || d.Results[0].Remaining != 10 {
 		t.Errorf("a mistake in one claim charged another: %+v, %v", d, err)

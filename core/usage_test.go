@@ -64,9 +64,7 @@ func TestUsageOfManyRules(t *testing.T) {
 		t.Fatalf("%d results by takes of %v claims, %v", len(d.Results), store.sizes, err)
 	}
 	for i, r := range d.Results {
-		if r.Rule != fmt.Sprint("rule-", i) || r.Remaining != i+1 {
-			t.Errorf("result %d: %+v", i, r)
-		}
+		expect.True(t, r.Rule == fmt.Sprint("rule-", i) && r.Remaining == i+1, "result %d: %+v", i, r)
 	}
 }
 
@@ -190,9 +188,7 @@ func TestOverride(t *testing.T) {
 		r.Header.Set("Key", key)
 		r.Header.Set("Tier", tier)
 		d, err := l.Check(r)
-		if err != nil || calls != 1 {
-			t.Fatalf("%s: %v, after %d calls of Override", key, err, calls)
-		}
+		must.True(t, err == nil && calls == 1, "%s: %v, after %d calls of Override", key, err, calls)
 		expect.Equal(t, d.Results[0].Limit.Rate, want, "%s: limit", key)
 	}
 	check("a", "", 3)
@@ -211,9 +207,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("Take of partner: %+v, %v; want 48 of 50 left", d.Results, err)
 	}
 	d, err = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner", Limits: []core.Limit{core.PerHour(9)}})
-	if err != nil || d.Results[0].Limit.Rate != 9 {
-		t.Errorf("Take with limits of its own: %+v, %v", d.Results, err)
-	}
+	expect.True(t, err == nil && d.Results[0].Limit.Rate == 9, "Take with limits of its own: %+v, %v", d.Results, err)
 	expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"})), core.ErrInvalid, "Take of a key without an override, of a rule with a Tier")
 	expect.NoError(t, l.Grant(t.Context(), "plan", "partner", 10), "Grant")
 }

@@ -118,9 +118,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 		}
 		for range 3 {
 			d, _ := l.Take(t.Context(), job)
-			if d.Allowed || d.Wait != 0 || d.RetryAfter() != 50*time.Millisecond {
-				t.Errorf("%+v, want a denial for 50ms", d)
-			}
+			expect.True(t, !d.Allowed && d.Wait == 0 && d.RetryAfter() == 50*time.Millisecond, "%+v, want a denial for 50ms", d)
 		}
 		time.Sleep(50 * time.Millisecond)
 		longer := job
@@ -158,9 +156,7 @@ func TestSeveralRulesWait(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Second), slow, strict}))
 		for i, want := range [][]time.Duration{{0, 0, 0, 0}, {100, 1000, 2000, 0}, {200, 2000, 4000, 0}} {
 			d, err := l.Check(get("/"))
-			if err != nil || !d.Allowed || d.Wait != want[2]*time.Millisecond {
-				t.Fatalf("request %d: %+v, %v", i, d, err)
-			}
+			must.True(t, err == nil && d.Allowed && d.Wait == want[2]*time.Millisecond, "request %d: %+v, %v", i, d, err)
 			for j, r := range d.Results {
 				if r.Wait != want[j]*time.Millisecond {
 					t.Errorf("request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
@@ -509,9 +505,7 @@ func TestOneCallForAWait(t *testing.T) {
 		for range 3 {
 			_, _ = l.Wait(t.Context(), job)
 		}
-		if s.takes != 3 || s.settles != 0 {
-			t.Errorf("%d takes, %d settles for 3 requests", s.takes, s.settles)
-		}
+		expect.True(t, s.takes == 3 && s.settles == 0, "%d takes, %d settles for 3 requests", s.takes, s.settles)
 	})
 }
 

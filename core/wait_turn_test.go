@@ -49,9 +49,7 @@ func TestWaitingHoldsNothing(t *testing.T) {
 			for range 3 {
 				go func() {
 					g, err := l.Guard(t.Context(), get("/"), nil)
-					if err != nil || !g.Admitted() || !g.Watches() {
-						t.Errorf("%+v, %v", g.Decision(), err)
-					}
+					expect.True(t, err == nil && g.Admitted() && g.Watches(), "%+v, %v", g.Decision(), err)
 					went <- g
 				}()
 			}
@@ -130,9 +128,7 @@ func TestDeniedAtItsTurn(t *testing.T) {
 				}
 				down = false
 				d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
-				if !d.Allowed || d.Wait != 0 || d.Results[1].Remaining != 9 {
-					t.Errorf("%+v, want all given back", d)
-				}
+				expect.True(t, d.Allowed && d.Wait == 0 && d.Results[1].Remaining == 9, "%+v, want all given back", d)
 			})
 		}
 	}
@@ -199,9 +195,7 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 		for _, c := range seen {
 			limits += len(c.Limits)
 		}
-		if len(seen) != 4 || limits != len(d.Results) {
-			t.Errorf("observed %d limits of %+v", limits, seen)
-		}
+		expect.True(t, len(seen) == 4 && limits == len(d.Results), "observed %d limits of %+v", limits, seen)
 		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != time.Minute {
 			t.Errorf("%+v, want that the denied request has booked nothing", d)
 		}

@@ -120,9 +120,7 @@ func TestFilesAreSmall(t *testing.T) {
 		resp := must.Get(s.Client().Get(s.URL + path))(t)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || len(text) == 0 {
-			t.Errorf("%s: got %d bytes, %v", path, len(text), err)
-		}
+		expect.True(t, err == nil && len(text) != 0, "%s: got %d bytes, %v", path, len(text), err)
 		size += len(text)
 	}
 	expect.AtMost(t, size, 60_000, "bytes (60 KB at most)")
@@ -134,9 +132,7 @@ func TestMethods(t *testing.T) {
 		r, _ := http.NewRequestWithContext(t.Context(), c[0], s.URL+c[1], nil)
 		resp := must.Get(s.Client().Do(r))(t)
 		resp.Body.Close()
-		if resp.StatusCode != 405 || resp.Header.Get("Allow") == "" {
-			t.Errorf("%s: got %d", c, resp.StatusCode)
-		}
+		expect.True(t, resp.StatusCode == 405 && resp.Header.Get("Allow") != "", "%s: got %d", c, resp.StatusCode)
 	}
 }
 

@@ -97,9 +97,7 @@ func TestViewersAreBounded(t *testing.T) {
 		defer resp.Body.Close()
 		statuses[resp.StatusCode]++
 	}
-	if statuses[200] != 100 || statuses[503] != 1 {
-		t.Errorf("got %v", statuses)
-	}
+	expect.True(t, statuses[200] == 100 && statuses[503] == 1, "got %v", statuses)
 }
 
 // TestEventsAreForThePage checks that other websites get no stream, and that their requests do not use up the streams

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -150,9 +151,7 @@ func TestGolden(t *testing.T) {
 				must.Do(t, os.WriteFile(path, got, 0o644))
 			}
 			want := must.Get(os.ReadFile(path))(t)
-			if string(got) != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			expect.True(t, string(got) == string(want), "got\n%s\nwant\n%s", got, want)
 		})
 	}
 }

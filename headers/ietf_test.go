@@ -130,13 +130,9 @@ func names(t *testing.T, d core.Decision) (policies []string) {
 	headers.IETF(h, d)
 	items, err := parseList(h.Get("RateLimit-Policy"))
 	states, err2 := parseList(h.Get("RateLimit"))
-	if err != nil || err2 != nil || len(items) != len(states) {
-		t.Fatalf("%v, %v: %v", h, err, err2)
-	}
+	must.True(t, err == nil && err2 == nil && len(items) == len(states), "%v, %v: %v", h, err, err2)
 	for i, it := range items {
-		if it.name != states[i].name {
-			t.Errorf("fields name %q and %q", it.name, states[i].name)
-		}
+		expect.True(t, it.name == states[i].name, "fields name %q and %q", it.name, states[i].name)
 		policies = append(policies, it.name)
 	}
 	return policies

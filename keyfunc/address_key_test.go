@@ -34,9 +34,7 @@ func TestAddress(t *testing.T) {
 		})(r)
 		switch {
 		case want == "no key" && errors.Is(err, core.ErrNoKey), want == "invalid" && errors.Is(err, core.ErrInvalid):
-			if key != "" || len(err.Error()) > 200 {
-				t.Errorf("%.50q: %q, %v", found, key, err)
-			}
+			expect.True(t, key == "" && len(err.Error()) <= 200, "%.50q: %q, %v", found, key, err)
 		case key != want || err != nil:
 			t.Errorf("%.50q: got %q, %v, want %s", found, key, err, want)
 		}

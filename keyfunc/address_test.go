@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -124,9 +125,7 @@ func TestRewrittenAddressErrorSaysWhatToDo(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, ClientIP{}.Key} {
 		_, err := fn(request("203.0.113.9"))
 		for _, want := range []string{"203.0.113.9", "no port", "outside of that middleware", "keyfunc.ClientIP", "keyfunc.RewrittenIP"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %q in it", err, want)
-			}
+			expect.True(t, err != nil && strings.Contains(err.Error(), want), "got %v, want %q in it", err, want)
 		}
 	}
 }
@@ -226,9 +225,7 @@ func TestClientIPMistakes(t *testing.T) {
 			fn, err := NewClientIP(row.config)
 			key, keyErr := row.config.Key(request("203.0.113.9:1"))
 			if row.want == "" {
-				if err != nil || keyErr != nil || key != "ip:203.0.113.9" {
-					t.Errorf("got %v; %q, %v", err, key, keyErr)
-				}
+				expect.True(t, err == nil && keyErr == nil && key == "ip:203.0.113.9", "got %v; %q, %v", err, key, keyErr)
 				return
 			}
 			if fn != nil || !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), row.want) {
@@ -246,9 +243,7 @@ func TestClientIPAllMistakesAtOnce(t *testing.T) {
 	lines := strings.Split(err.Error(), "\n")
 	must.Equal(t, len(lines), 5, "mistakes (%v)", err)
 	for _, line := range lines {
-		if !strings.HasPrefix(line, "spillgate: invalid: ClientIP.") {
-			t.Errorf("got %q", line)
-		}
+		expect.True(t, strings.HasPrefix(line, "spillgate: invalid: ClientIP."), "got %q", line)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -41,9 +42,7 @@ func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 		}
 		return
 	}
-	if got != want || err != nil {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
+	expect.True(t, got == want && err == nil, "got %q, %v, want %q", got, err, want)
 }
 
 // checkClientIP does the same for both ways to use c.

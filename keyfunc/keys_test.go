@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // sha returns the digits of a secret in a key.
@@ -90,9 +91,7 @@ func TestConstructorsPanicOnMistakes(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			defer func() {
 				err, _ := recover().(error)
-				if !errors.Is(err, core.ErrInvalid) || err.Error() != "spillgate: invalid: "+want {
-					t.Errorf("got %v", err)
-				}
+				expect.True(t, errors.Is(err, core.ErrInvalid) && err.Error() == "spillgate: invalid: "+want, "got %v", err)
 			}()
 			construct()
 			t.Error("did not panic")

@@ -39,9 +39,7 @@ func TestFilesAreBounded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			_, err := rulefile.Parse([]byte(tt.src), program)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %.300s, want %q", fmt.Sprint(err), tt.want)
-			}
+			expect.True(t, err != nil && strings.Contains(err.Error(), tt.want), "got %.300s, want %q", fmt.Sprint(err), tt.want)
 		})
 	}
 }
@@ -231,9 +229,7 @@ func TestSourceOfAMistake(t *testing.T) {
 		m := rulefile.Mistake{File: "f", Line: 1, Column: column, Text: "t", Source: strings.Repeat("é\xff", 499) + "\tz"}
 		lines := strings.Split(m.Error(), "\n")
 		source, caret := []rune(lines[1]), []rune(lines[2])
-		if len(lines) != 3 || len(source) > 8+160 || len(caret) < 9 {
-			t.Fatalf("column %d:\n%s", column, m.Error())
-		}
+		must.True(t, len(lines) == 3 && len(source) <= 8+160 && len(caret) >= 9, "column %d:\n%s", column, m.Error())
 		at, line := len(caret)-1, []rune(strings.ReplaceAll(m.Source, "\t", " "))
 		if column > len(line) {
 			expect.Equal(t, at, len(source), "column %d: the caret is not behind the line:\n%s", column, m.Error())
@@ -257,9 +253,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var mistakes rulefile.Mistakes
-		if !errors.As(err, &mistakes) || len(mistakes) == 0 || file != nil {
-			t.Fatalf("%q: got %v, %v", src, file, err)
-		}
+		must.True(t, errors.As(err, &mistakes) && len(mistakes) != 0 && file == nil, "%q: got %v, %v", src, file, err)
 		for _, m := range mistakes {
 			if m.Line < 1 || m.Column < 1 || m.Text == "" || strings.Count(m.Error(), "\n") != 2 {
 				t.Fatalf("%q: got %+v", src, m)

@@ -40,9 +40,7 @@ func TestDryRunVariable(t *testing.T) {
 func TestLoadOfNoFile(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
 		f, err := rulefile.Load(path, program)
-		if err == nil || f != nil || !strings.HasPrefix(err.Error(), "spillgate: ") {
-			t.Errorf("got %v, %v", f, err)
-		}
+		expect.True(t, err != nil && f == nil && strings.HasPrefix(err.Error(), "spillgate: "), "got %v, %v", f, err)
 		if _, isDir := os.Stat(path); isDir != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want it to wrap fs.ErrNotExist", err)
 		}
@@ -57,9 +55,7 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 		t.Run(tt.Why, func(t *testing.T) {
 			_, err := rulefile.Parse([]byte(tt.Text), program)
 			var mistakes rulefile.Mistakes
-			if !errors.As(err, &mistakes) {
-				t.Fatalf("got error %v, want mistakes", err)
-			}
+			must.True(t, errors.As(err, &mistakes), "got error %v, want mistakes", err)
 			var got []string
 			for _, m := range mistakes {
 				got = append(got, fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Text))

@@ -281,8 +281,6 @@ func TestWatchReportsMistakesInRulesOfTheProgram(t *testing.T) {
 	l := core.Must(core.New(mustParse(t, rate(1)).Rules))
 	err := rulefile.Watch(t.Context(), "f", l, program, rulefile.Options{Also: []core.Rule{{Name: "jobs"}, {Name: "jobs", Limits: core.MustParseLimits("1/s")}}})
 	for _, want := range []string{"Options.Also", `rule "jobs": a rule needs at least one limit`, `rule "jobs": name is not unique`} {
-		if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s in it", err, want)
-		}
+		expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), want), "got %v, want %s in it", err, want)
 	}
 }

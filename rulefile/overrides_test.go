@@ -118,9 +118,7 @@ func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
 	src = strings.Replace(src, "\"user:500\": ", "\"user:500\": x", 1)
 	_, err := Check("f", []byte(src))
 	for _, want := range []string{"f:507:19: limit \"x1003/month", "f:1008:10: unknown key \"nothing\""} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		expect.True(t, err != nil && strings.Contains(err.Error(), want), "got %v, want %q", err, want)
 	}
 }
 
@@ -220,9 +218,7 @@ func TestMistakesInSkip(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := Check("f", []byte("skip: "+tt.skip+"\nrules:\n  - {key: ip, limits: 1/s}\n"))
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got %v, want %q", tt.skip, err, tt.want)
-		}
+		expect.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: got %v, want %q", tt.skip, err, tt.want)
 	}
 }
 

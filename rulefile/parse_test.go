@@ -108,9 +108,7 @@ func TestIPWithoutProxiesIsThePeer(t *testing.T) {
 
 func TestHashIsOfTheContents(t *testing.T) {
 	a, b := mustParse(t, whole), mustParse(t, whole+"\n")
-	if a.Hash == b.Hash || a.Hash != mustParse(t, whole).Hash {
-		t.Errorf("got %s and %s", a.Hash, b.Hash)
-	}
+	expect.True(t, a.Hash != b.Hash && a.Hash == mustParse(t, whole).Hash, "got %s and %s", a.Hash, b.Hash)
 }
 
 // Editors on Windows write a byte order mark, and PowerShell redirects output as UTF-16.
@@ -155,20 +153,14 @@ func TestMistakesShowTheLineAndACaret(t *testing.T) {
 spillgate.yaml:5:18: limit "often": want RATE/PERIOD, such as 100/m, or RATE at once
     5 |     limits: 1/s, often
       |                  ^`
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
+	expect.True(t, err != nil && err.Error() == want, "got\n%v\nwant\n%s", err, want)
 	var m *rulefile.Mistake
-	if !errors.As(err, &m) || m.Line != 4 || !errors.Is(err, core.ErrInvalid) {
-		t.Errorf("got %#v", err)
-	}
+	expect.True(t, errors.As(err, &m) && m.Line == 4 && errors.Is(err, core.ErrInvalid), "got %#v", err)
 }
 
 func TestMistakesCannotMoveTheCursor(t *testing.T) {
 	_, err := rulefile.Parse([]byte("rules: \"\x1b[2J\u009b\"\n"), program)
-	if err == nil || strings.ContainsAny(err.Error(), "\x1b\u009b") {
-		t.Errorf("got %q", err)
-	}
+	expect.True(t, err != nil && !strings.ContainsAny(err.Error(), "\x1b\u009b"), "got %q", err)
 }
 
 func TestMistakesInLongLinesAreShort(t *testing.T) {

@@ -131,9 +131,7 @@ func TestWatchLogsWhatChanges(t *testing.T) {
 		w.write(w.path, "rules:\n  - {name: api, key: ip, limits: 20/s, match: /api/, dry_run: true, on_failure: closed, cost: 2, headers: {A: b}}\n  - {name: n, key: ip, limits: 1/s}\n")
 		w.wait(3 * time.Second)
 		want := "api: 10/1h → 20/1s, match every request → /api/, dry run false → true, on failure local → closed, key const(all) → ip, cost none → 2, headers none → A: b; n: new, 1/1s"
-		if !strings.Contains(w.log.String(), want) {
-			t.Errorf("the log does not say %s:\n%s", want, &w.log)
-		}
+		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
 		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}, lease: 100ms}\n")
 		w.wait(3 * time.Second)
 		if want := "n: lease 0s → 100ms, tiers none → plan: pro 2/1s; api: removed"; !strings.Contains(w.log.String(), want) {

@@ -163,9 +163,7 @@ func TestSeriesAreBounded(t *testing.T) {
 			rest += r.Count
 		}
 	}
-	if sum != 200 || rest == 0 {
-		t.Errorf("got %d results, %d of them other", sum, rest)
-	}
+	expect.True(t, sum == 200 && rest != 0, "got %d results, %d of them other", sum, rest)
 	for i := range 2 * maxRules {
 		_, _ = l.Take(t.Context(), core.Claim{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}})
 	}
@@ -180,9 +178,7 @@ func TestLimitsWithOneLabelShareCounts(t *testing.T) {
 		t.Skip("the limits have different labels")
 	}
 	first, again := r.limit(&a), r.limit(&a)
-	if first != again || first != r.limit(&b) {
-		t.Error("got two counts for one label")
-	}
+	expect.True(t, first == again && first == r.limit(&b), "got two counts for one label")
 	expect.Equal(t, len(r.results()), len(resultNames), "results")
 }
 

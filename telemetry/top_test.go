@@ -37,9 +37,7 @@ func TestTopIsExactForFewKeys(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %d", row.Key, row.Count, row.Over))
 	}
 	expect.Elements(t, got, []string{"user:d 40 0", "user:b 30 0", "user:a 20 0"}, "got")
-	if tel.Top("r", 0) != nil || tel.Top("none", 3) != nil || len(tel.Top("r", 100)) != 4 {
-		t.Error("n is not heeded")
-	}
+	expect.True(t, tel.Top("r", 0) == nil && tel.Top("none", 3) == nil && len(tel.Top("r", 100)) == 4, "n is not heeded")
 }
 
 // A new key replaces the key with the lowest count, and its own count is too high by that count.

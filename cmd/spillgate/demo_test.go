@@ -22,9 +22,7 @@ import (
 func once(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := execute(t, append([]string{"demo", "--once", "--addr", "127.0.0.1:0"}, args...)...)
-	if code != 0 || stderr != "" {
-		t.Fatalf("%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
-	}
+	must.True(t, code == 0 && stderr == "", "%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
 	return stdout
 }
 

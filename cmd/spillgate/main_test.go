@@ -67,9 +67,7 @@ func TestHelp(t *testing.T) {
 	}
 	code, stdout, _ := execute(t, "demo", "--help")
 	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--rules", "--once"} {
-		if code != 0 || !strings.Contains(stdout, flag+" ") {
-			t.Errorf("demo --help: exit code %d, without %s", code, flag)
-		}
+		expect.True(t, code == 0 && strings.Contains(stdout, flag+" "), "demo --help: exit code %d, without %s", code, flag)
 	}
 	for _, command := range []string{"replay", "suggest"} {
 		if _, stdout, _ := execute(t, command, "--help"); strings.Contains(stdout, "(default [])") {
@@ -109,9 +107,7 @@ func TestBadCommandLine(t *testing.T) {
 		{"demo --redis http://127.0.0.1", "--redis: want a URL such as redis://"},
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(tt.args)...)
-		if code != 2 || stdout != "" {
-			t.Errorf("%s: exit code %d, want 2; stdout %q", tt.args, code, stdout)
-		}
+		expect.True(t, code == 2 && stdout == "", "%s: exit code %d, want 2; stdout %q", tt.args, code, stdout)
 		if !strings.HasPrefix(stderr, "spillgate: "+tt.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: stderr %q, want one line with %q", tt.args, stderr, tt.want)
 		}
@@ -254,9 +250,7 @@ func checkExample(t *testing.T, line string) {
 	if err == nil {
 		err = c.ValidateRequiredFlags()
 	}
-	if err != nil || !c.HasParent() {
-		t.Errorf("%q: %v", line, err)
-	}
+	expect.True(t, err == nil && c.HasParent(), "%q: %v", line, err)
 }
 
 func TestMistypedCommand(t *testing.T) {

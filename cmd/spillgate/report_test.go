@@ -50,9 +50,7 @@ func TestReadNumbers(t *testing.T) {
 			h.Set(name, value)
 		}
 		got, ok := readNumbers(reply{header: h, at: noon.Add(200 * time.Millisecond)})
-		if got != tt.want || ok != tt.ok {
-			t.Errorf("%s: %+v, %t, want %+v, %t", tt.why, got, ok, tt.want, tt.ok)
-		}
+		expect.True(t, got == tt.want && ok == tt.ok, "%s: %+v, %t, want %+v, %t", tt.why, got, ok, tt.want, tt.ok)
 	}
 }
 
@@ -109,9 +107,7 @@ func TestTraffic(t *testing.T) {
 	if forger.denied.Load() == 0 || good.served.Load() == 0 {
 		t.Errorf("the forger evades, or the good client is denied:\n%s", table)
 	}
-	if pro.served.Load() <= free.served.Load() {
-		t.Errorf("the paid plan makes no difference:\n%s", table)
-	}
+	expect.True(t, pro.served.Load() > free.served.Load(), "the paid plan makes no difference:\n%s", table)
 	if got := httptest.NewRecorder(); true {
 		h.ServeHTTP(got, httptest.NewRequest("GET", "http://localhost/", nil))
 		expect.Contains(t, got.Body.String(), "<title>Rate limits", "the page is not at /: %d", got.Code)
@@ -243,9 +239,7 @@ func TestReplay(t *testing.T) {
 		"RULE  REQUESTS  DENIED  SHARE  KEYS  HIT LIMITS\n", "login        16       8  50.0%     2    1 4/1h\n",
 		"Hit most by login:\n  8 of 12 requests  ip:203.0.113.0\n", "Denied most:\n  8  POST /login\n", "Over time, a bar is 8s:\n", "  api: function user\n",
 	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("the report does not say %q", want)
-		}
+		expect.True(t, strings.Contains(stdout, want), "the report does not say %q", want)
 	}
 	if code != 0 || stderr != "" || strings.Contains(stdout, "\x1b") {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
@@ -343,9 +337,7 @@ func TestReplayWritesAPage(t *testing.T) {
 	}
 	text := must.Get(os.ReadFile(page))(t)
 	for _, want := range []string{"<h1>Replay of access.log</h1>", "2025-10-10 13:55:00 to 2025-10-10 13:55:07 UTC", "<b>2</b>", "25.0% of requests", "function user", "ip:203.0.113.0"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		expect.True(t, strings.Contains(string(text), want), "the page does not say %q", want)
 	}
 	for _, must := range []string{"http:", "https:", "src=", "@import", "url("} {
 		if rest := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, must) {

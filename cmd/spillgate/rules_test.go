@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -238,9 +239,7 @@ func TestCheck(t *testing.T) {
 func TestCheckReportsAll(t *testing.T) {
 	broken := errors.New("connection reset")
 	err := check([]visit{{router: "chi", err: broken}, {router: "gin", err: broken}}, nil, false)
-	if err == nil || err.Error() != "chi: connection reset\ngin: connection reset" {
-		t.Errorf("error %v", err)
-	}
+	expect.True(t, err != nil && err.Error() == "chi: connection reset\ngin: connection reset", "error %v", err)
 }
 
 func TestAdmissible(t *testing.T) {

@@ -80,9 +80,7 @@ func wait(t *testing.T, what string, until func() bool) (slept time.Duration) {
 	t.Helper()
 	const pause = 50 * time.Millisecond
 	for begun := time.Now(); !until(); slept += pause {
-		if time.Since(begun) > testTimeout {
-			t.Fatalf("still not: %s", what)
-		}
+		must.True(t, time.Since(begun) <= testTimeout, "still not: %s", what)
 		time.Sleep(pause)
 	}
 	return slept

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -65,13 +66,9 @@ func TestSuggestReport(t *testing.T) {
 		"The first half of the log alone suggests 2/h;burst=9. In the second half, that limit hits 10 of 100 clients (10.0%);", "at most 20% were promised.\n", "# At 2/h, these clients need the largest bursts:\n#   a burst of 10  ip:203.0.113.90 with 20 requests\n",
 		"requests\nrules:\n  - name: suggested\n    key: ip\n    limits: 2/h;burst=9\n",
 	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("the report does not say %q", want)
-		}
+		expect.True(t, strings.Contains(stdout, want), "the report does not say %q", want)
 	}
-	if code != 0 || stderr != "" {
-		t.Errorf("exit code %d, stderr %q", code, stderr)
-	}
+	expect.True(t, code == 0 && stderr == "", "exit code %d, stderr %q", code, stderr)
 	if t.Failed() {
 		t.Log(stdout)
 	}
@@ -124,9 +121,7 @@ func TestSuggestLeavesOutAScanner(t *testing.T) {
 		" hits 1 of 181 clients (0.6%).\n# --keep 99.9 was not used: 0.1% of 181 clients is less than one client, and it takes 2,995 clients to tell what burst 99.9% of them need.\n",
 		"# Instead, the limit is in a gap: at ", ", 1 client needs a burst of ", " or more, and no other client more than ", "# The first half of the log alone suggests ", "ip:198.51.100.66 with 836 requests\n",
 	} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("the report does not say %q", want)
-		}
+		expect.True(t, strings.Contains(stdout, want), "the report does not say %q", want)
 	}
 	if code != 0 || stderr != "" || strings.Contains(stdout, "promised") || t.Failed() {
 		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)

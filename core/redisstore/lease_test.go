@@ -340,8 +340,6 @@ func TestLeasesServeTheLimit(t *testing.T) {
 		})
 		share := float64(admitted.Load()-500) / (1000 * passed)
 		t.Logf("served %.3f of the limit", share)
-		if share < 0.95 || share > 1.02 {
-			t.Errorf("served %.3f of the limit, want 0.95 to 1", share)
-		}
+		expect.True(t, share >= 0.95 && share <= 1.02, "served %.3f of the limit, want 0.95 to 1", share)
 	})
 }

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // allAlgorithms are five requests a day, by each algorithm.
@@ -125,9 +125,7 @@ var claimRows = []row{
 		}
 		for n := range 3 {
 			for i, r := range s.take(claims...) {
-				if r.Allowed != (n < 2) {
-					s.Errorf("request %d, pair %d: %+v", n, i, r)
-				}
+				expect.Equal(s, r.Allowed, n < 2, "request %d, pair %d: %+v", n, i, r)
 			}
 		}
 	}},
@@ -178,9 +176,7 @@ var claimRows = []row{
 			"the same limit twice": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1), core.PerDay(2)}},
 		} {
 			_, err := s.store.Take(context.Background(), []core.Claim{good, bad}, nil)
-			if !errors.Is(err, core.ErrInvalid) {
-				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
-			}
+			expect.ErrorIs(s, err, core.ErrInvalid, "%s: error (one that is ErrInvalid)", name)
 		}
 		s.expect(words("yes 4"), good)
 	}},
@@ -296,9 +292,7 @@ var concurrencyRows = []row{
 		if n > rate || n < rate && !s.apart {
 			s.Errorf("%d admitted", n)
 		}
-		if r := s.take(peek(all[1]))[0]; r.Remaining != rate-n {
-			s.Errorf("%d of %d remain after %d were admitted: the others were charged", r.Remaining, rate, n)
-		}
+		expect.Equal(s, s.take(peek(all[1]))[0].Remaining, rate-n, "of %d remain after %d were admitted (the others were charged)", rate, n)
 	}},
 	{"the same pair twice is admitted as the sum, in any order", func(s *suite) {
 		same, other := claim("same", "70/d", 1), claim("other", "100000/d", 1)
@@ -307,9 +301,7 @@ var concurrencyRows = []row{
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 			return some
 		})
-		if n != rate/2 {
-			s.Errorf("%d admitted", n)
-		}
+		expect.Equal(s, n, rate/2, "admitted")
 	}},
 	{"concurrent takes and refunds leave nothing charged", func(s *suite) {
 		claims := []core.Claim{claim("key", "1000/1000d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)}
@@ -318,9 +310,7 @@ var concurrencyRows = []row{
 			if err == nil {
 				err = s.store.Settle(context.Background(), settled(claims, results))
 			}
-			if err != nil {
-				s.Error(err)
-			}
+			expect.NoError(s, err, "unexpected error")
 		})
 		s.expect(words("yes 1000", "yes 1000", "yes 1000"), peek(claims[0]))
 	}},

@@ -2,10 +2,10 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // counting are limits to which grants are added.
@@ -143,9 +143,7 @@ var grantRows = []row{
 		s.grant(banned, 5)
 		used.Cost, banned.Cost = 1, 1
 		for _, r := range s.take(peek(used), peek(banned)) {
-			if r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < 50*minute {
-				s.Errorf("%+v, want a ban of 1h", r)
-			}
+			expect.True(s, !r.Allowed && r.RetryAfter <= time.Hour && r.RetryAfter >= 50*minute, "%+v, want a ban of 1h", r)
 		}
 	}},
 	{"a negative grant begins no ban", func(s *suite) {
@@ -163,9 +161,7 @@ var grantRows = []row{
 		used := claim("key", "9/h", 9)
 		s.take(used)
 		both := []core.Settlement{{Rule: used.Rule, Key: used.Key, Limits: used.Limits, Grant: 1}, grant}
-		if err := s.store.Settle(context.Background(), both); !errors.Is(err, core.ErrInvalid) {
-			s.Errorf("error %v, want one that is ErrInvalid", err)
-		}
+		expect.ErrorIs(s, s.store.Settle(context.Background(), both), core.ErrInvalid, "error (one that is ErrInvalid)")
 		s.expect(words("no 0"), peek(claim("key", "9/h", 1)))
 		s.expect(words("yes 0"), claim("key", "1000/h;sliding-log", 10_000))
 	}},

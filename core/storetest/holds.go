@@ -2,13 +2,13 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 func hold(c core.Claim) core.Claim {
@@ -100,9 +100,7 @@ var holdRows = []row{
 			if err == nil {
 				err = s.store.Settle(context.Background(), settled(claims, results))
 			}
-			if err != nil {
-				s.Error(err)
-			}
+			expect.NoError(s, err, "unexpected error")
 		})
 		s.expect(words("yes 1000", "yes 1000"), peek(claim("key", "1000/d, 1000 at once", 3)))
 	}},
@@ -119,9 +117,7 @@ var holdRows = []row{
 		renewed.Renew = true
 		renewals := []core.Settlement{renewed}
 		s.settle(renewals...)
-		if passed := renewals[0].At.Sub(held[0].At); passed < 100*ms {
-			s.Errorf("renewed %v after the hold", passed)
-		}
+		expect.AtLeast(s, renewals[0].At.Sub(held[0].At), 100*ms, "renewed after the hold")
 		s.expect(words("yes 1"), peek(claim("key", "2 at once", 1)))
 		renewals[0].Renew = false
 		s.end(renewals[0], 0)
@@ -240,9 +236,7 @@ var waitRows = []row{
 	{"a request that may wait gets the next turn, and is denied if the turn is too late", func(s *suite) {
 		c := slow("key", 25*second)
 		first := s.take(c)[0]
-		if first.Wait != 0 {
-			s.Errorf("the first request: %+v", first)
-		}
+		expect.Equal(s, first.Wait, 0, "the first request: %+v", first)
 		s.expectTurns(first.At, c, 10*second, 20*second)
 		for range 3 {
 			if r := s.take(c)[0]; r.Allowed || r.At.Add(r.RetryAfter).Sub(first.At) != 5*second {
@@ -403,9 +397,7 @@ var waitRows = []row{
 		})
 		slices.SortFunc(turns, time.Time.Compare)
 		for i := 1; i < len(turns); i++ {
-			if apart := turns[i].Sub(turns[i-1]); apart < 100*ms {
-				s.Errorf("turns %d and %d are %v apart", i, i+1, apart)
-			}
+			expect.AtLeast(s, turns[i].Sub(turns[i-1]), 100*ms, "turns %d and %d are apart", i, i+1)
 		}
 	}},
 	{"a claim that cannot wait is ErrInvalid", func(s *suite) {
@@ -415,9 +407,7 @@ var waitRows = []row{
 			"negative": slow("key", -1), "too long": slow("key", time.Hour+1), "held": held, "leased": leased,
 			"a window": waiting(claim("key", "5/d;fixed-window", 1), second), "a ban": waiting(claim("key", "5/h;ban=1h", 1), second),
 		} {
-			if _, err := s.store.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
-				s.Errorf("%s: error %v, want one that is ErrInvalid", why, err)
-			}
+			expect.ErrorIs(s, expect.ErrorOf(s.store.Take(context.Background(), []core.Claim{c}, nil)), core.ErrInvalid, "%s: error (one that is ErrInvalid)", why)
 		}
 	}},
 }

@@ -2,10 +2,10 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 var refundRows = []row{
@@ -137,9 +137,7 @@ var refundRows = []row{
 			"a negative ban":        {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Ban: -time.Hour},
 			"no period":             {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
 		} {
-			if err := s.store.Settle(context.Background(), []core.Settlement{charged[0], bad}); !errors.Is(err, core.ErrInvalid) {
-				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
-			}
+			expect.ErrorIs(s, s.store.Settle(context.Background(), []core.Settlement{charged[0], bad}), core.ErrInvalid, "%s: error (one that is ErrInvalid)", name)
 		}
 		s.expect(words("yes 2"), peek(claim("key", "5/d", 1)))
 	}},

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A Harness makes stores to test.
@@ -162,9 +164,7 @@ func (s *suite) take(claims ...core.Claim) []core.Result {
 	}
 	last := s.last
 	for _, r := range results {
-		if r.At.Before(last) {
-			s.Errorf("decided at %v, after a decision at %v", r.At, last)
-		}
+		expect.True(s, !r.At.Before(last), "decided at %v, after a decision at %v", r.At, last)
 		if r.At.After(s.last) {
 			s.last = r.At
 		}
@@ -261,9 +261,7 @@ func (s *suite) checkAll(claims []core.Claim, results []core.Result) {
 	i := 0
 	for _, c := range claims {
 		for _, l := range c.Limits {
-			if i == len(results) {
-				s.Fatalf("only %d results for %v", len(results), claims)
-			}
+			must.True(s, i != len(results), "only %d results for %v", len(results), claims)
 			r := results[i]
 			if rule := ruleName(c); r.Rule != rule || r.Limit != l || r.DryRun != c.DryRun {
 				s.Errorf("result %d is of rule %q, limit %v, dry run %t; want %q, %v, %t", i, r.Rule, r.Limit, r.DryRun, rule, l, c.DryRun)
@@ -275,9 +273,7 @@ func (s *suite) checkAll(claims []core.Claim, results []core.Result) {
 			i++
 		}
 	}
-	if i < len(results) {
-		s.Errorf("%d results for %d limits", len(results), i)
-	}
+	expect.True(s, i >= len(results), "%d results for %d limits", len(results), i)
 }
 
 func ruleName(c core.Claim) string {
@@ -397,9 +393,7 @@ func (s *suite) wantReturns() {
 			case <-returned:
 			case <-time.After(timeout + atMost):
 			}
-			if late := time.Since(begun) - timeout; late > most {
-				s.Errorf("%s had not returned %v after its context, whose timeout was %v", name, late, timeout)
-			}
+			expect.AtMost(s, time.Since(begun)-timeout, most, "%s had not returned after its context, whose timeout was %v", name, timeout)
 			cancel()
 		}
 	}

@@ -40,9 +40,7 @@ func TestRulesStayTheSame(t *testing.T) {
 			if d.Degraded != nil {
 				return false
 			}
-			if err != nil || d.Allowed != (i < 2) {
-				t.Errorf("limiter %d: %+v, %v", i+1, d, err)
-			}
+			expect.True(t, err == nil && d.Allowed == (i < 2), "limiter %d: %+v, %v", i+1, d, err)
 		}
 		return true
 	})

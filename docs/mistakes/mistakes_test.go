@@ -33,9 +33,7 @@ func TestEveryMistakeSaysWhereWhatAndHowToFixIt(t *testing.T) {
 				t.Fatalf("got %v, want an error that wraps ErrInvalid", err)
 			}
 			for _, want := range []string{m.where, m.what, m.right} {
-				if want == "" || !strings.Contains(err.Error(), want) {
-					t.Errorf("got %q, want it to say %q", err, want)
-				}
+				expect.True(t, want != "" && strings.Contains(err.Error(), want), "got %q, want it to say %q", err, want)
 			}
 			expect.True(t, !seen[err.Error()], "another configuration has the same error: %v", err)
 			seen[err.Error()] = true

@@ -53,9 +53,7 @@ func simulate(t *testing.T) (counts [seconds]second) {
 	for s := range seconds {
 		for range steps {
 			if random.IntN(steps) < clients {
-				if !send(1 + random.IntN(clients)) {
-					t.Fatal("a client that keeps to the limit was denied")
-				}
+				must.True(t, send(1+random.IntN(clients)), "a client that keeps to the limit was denied")
 				counts[s].served++
 			}
 			if s >= attackFrom && random.IntN(steps) < attackRate {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -34,9 +35,7 @@ func newPlan(t *testing.T, server *redistest.Server) *core.Limiter {
 func use(t *testing.T, l *core.Limiter, customer string, n int) {
 	t.Helper()
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:" + customer, Limits: bought, Cost: n})
-	if err != nil || d.Degraded != nil || !d.Allowed {
-		t.Fatalf("%d requests of %s: %+v, %v", n, customer, d, err)
-	}
+	must.True(t, err == nil && d.Degraded == nil && d.Allowed, "%d requests of %s: %+v, %v", n, customer, d, err)
 }
 
 // wantLeft checks what a customer has left of its two limits.
@@ -56,9 +55,7 @@ func fill(t *testing.T, l *core.Limiter) {
 	must.Do(t, l.Grant(t.Context(), "plan", "user:bob", 50, bought...))
 	use(t, l, "bob", 45)
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:cat", Limits: bought, Cost: 5, Hold: true})
-	if err != nil || !d.Allowed {
-		t.Fatalf("got %+v, %v; want a hold", d, err)
-	}
+	must.True(t, err == nil && d.Allowed, "got %+v, %v; want a hold", d, err)
 	must.Do(t, l.Ban(t.Context(), "plan", "user:eve", 24*time.Hour))
 }
 
@@ -172,8 +169,6 @@ func TestConsole(t *testing.T) {
 		r := httptest.NewRequest(row.method, "/support?"+url.Values{"customer": {row.customer}, "n": {row.n}}.Encode(), nil)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != row.status || !strings.Contains(w.Body.String(), row.says) {
-			t.Errorf("%+v: got %d %s", row, w.Code, w.Body)
-		}
+		expect.True(t, w.Code == row.status && strings.Contains(w.Body.String(), row.says), "%+v: got %d %s", row, w.Code, w.Body)
 	}
 }

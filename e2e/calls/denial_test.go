@@ -58,9 +58,7 @@ func detailsOf(t *testing.T, err error) (all []proto.Message) {
 // want checks the code and the details of the error that a client got.
 func want(t *testing.T, err error, code codes.Code, details ...proto.Message) {
 	t.Helper()
-	if codeOf(err) != code {
-		t.Errorf("%v, want code %v", err, code)
-	}
+	expect.True(t, codeOf(err) == code, "%v, want code %v", err, code)
 	got := detailsOf(t, err)
 	if len(got) != len(details) {
 		t.Errorf("details %v, want %v", got, details)

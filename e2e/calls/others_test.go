@@ -39,9 +39,7 @@ func TestPython(t *testing.T) {
 // skip skips a test whose client is not installed, except in CI.
 func skip(t *testing.T, err error) {
 	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%v, and CI is set", err)
-	}
+	must.True(t, os.Getenv("CI") != "true", "%v, and CI is set", err)
 	t.Skipf("SKIPPED: the client is not installed: %v", err)
 }
 
@@ -57,9 +55,7 @@ func testProgram(t *testing.T, dir string, program ...string) {
 		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
 		out := must.Get(run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t)
 		eachLine(t, out, func(s seen) { all = append(all, s) })
-		if len(all) != calls {
-			t.Fatalf("%d calls: %+v", calls, all)
-		}
+		must.True(t, len(all) == calls, "%d calls: %+v", calls, all)
 		return all
 	}
 	for why, serve := range bothServers {

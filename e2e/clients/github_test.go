@@ -88,18 +88,14 @@ func rateLimitError(t *testing.T, c *github.Client) *github.RateLimitError {
 	t.Helper()
 	_, err := call(t, c)
 	var limited *github.RateLimitError
-	if !errors.As(err, &limited) {
-		t.Fatalf("error %v (%T), want a RateLimitError", err, err)
-	}
+	must.True(t, errors.As(err, &limited), "error %v (%T), want a RateLimitError", err, err)
 	return limited
 }
 
 // passAfter waits until reset and checks that a request is admitted then.
 func passAfter(t *testing.T, reset time.Time, c *github.Client) {
 	wait := time.Until(reset)
-	if wait > period+time.Second {
-		t.Fatalf("Reset is in %v, want what one request takes to come back, rounded up", wait)
-	}
+	must.True(t, wait <= period+time.Second, "Reset is in %v, want what one request takes to come back, rounded up", wait)
 	time.Sleep(wait)
 	expect.NoError(t, expect.ErrorOf(call(t, c)), "at Reset")
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // recipesCases are the cases of TestRecipes.
@@ -56,9 +57,7 @@ func TestRecipes(t *testing.T) {
 			if err != nil || got != http.StatusOK || time.Since(start) < time.Second {
 				t.Errorf("status %d after %v: %v", got, time.Since(start), err)
 			}
-			if len(bodies) != 2 || bodies[0] != bodies[1] {
-				t.Errorf("the server saw %q, want the same twice", bodies)
-			}
+			expect.True(t, len(bodies) == 2 && bodies[0] == bodies[1], "the server saw %q, want the same twice", bodies)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -31,9 +32,7 @@ func policies(t *testing.T, h http.Header, field string) (list []policy) {
 	for _, m := range members {
 		item, ok := m.(httpsfv.Item)
 		name, isString := item.Value.(string)
-		if !ok || !isString {
-			t.Fatalf("%s: member %#v is no String", field, m)
-		}
+		must.True(t, ok && isString, "%s: member %#v is no String", field, m)
 		p := policy{name, map[string]int64{}}
 		for _, key := range item.Params.Names() {
 			v, _ := item.Params.Get(key)
@@ -78,13 +77,9 @@ func checkPolicy(t *testing.T, got []policy) {
 		{"api-1h", map[string]int64{"q": 100, "w": 3600}},
 		{"api-1d", map[string]int64{"q": 1000, "w": 86400}},
 	}
-	if len(got) != len(want) {
-		t.Fatalf("policies %v, want %v", got, want)
-	}
+	must.True(t, len(got) == len(want), "policies %v, want %v", got, want)
 	for i, p := range got {
-		if p.name != want[i].name || !maps.Equal(p.params, want[i].params) {
-			t.Errorf("policy %v, want %v", p, want[i])
-		}
+		expect.True(t, p.name == want[i].name && maps.Equal(p.params, want[i].params), "policy %v, want %v", p, want[i])
 	}
 }
 

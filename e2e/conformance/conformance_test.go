@@ -96,9 +96,7 @@ func (s server) results(t *testing.T, limited string) (total int, failed map[str
 		t.Log(out)
 		again = slices.Sorted(maps.Keys(failed))
 	}
-	if failed == nil {
-		t.Fatal("the suite did not finish")
-	}
+	must.True(t, failed != nil, "the suite did not finish")
 	return total, failed
 }
 

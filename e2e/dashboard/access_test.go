@@ -169,7 +169,5 @@ func TestKeyboard(t *testing.T) {
 			i++
 		}
 	}
-	if i < len(want) {
-		t.Errorf("got the order %q, without %q", order, want[i])
-	}
+	expect.Elements(t, want[i:], nil, "elements missing in the order %q", order)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -19,9 +20,7 @@ func TestLeasesOfRedis(t *testing.T) {
 	s.telemetry.Attach(s.limiter)
 	p := open(t, s.serve(t))
 	for begun := time.Now(); s.telemetry.Snapshot().Leases.Decisions < 100; {
-		if time.Since(begun) > limit {
-			t.Fatalf("nothing is leased: %+v", store.LeaseStats())
-		}
+		must.True(t, time.Since(begun) <= limit, "nothing is leased: %+v", store.LeaseStats())
 		s.ask(100, "ann")
 	}
 	p.wait(`!document.getElementById("leases-tile").hidden && / [0-9.KM]+ since start/.test(document.getElementById("leases").textContent)`)

@@ -185,7 +185,5 @@ func TestPageIsReadOnlyByDefault(t *testing.T) {
 	p := open(t, s.serve(t))
 	p.do(chromedp.Click(chromedp.CSS("#top button")))
 	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
-	if !eval[bool](p, `document.getElementById("change").hidden`) {
-		t.Error("the reset button is shown")
-	}
+	expect.True(t, eval[bool](p, `document.getElementById("change").hidden`), "the reset button is shown")
 }

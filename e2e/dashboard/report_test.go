@@ -98,9 +98,7 @@ func TestReportOfAReplay(t *testing.T) {
 		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "Dry runs would deny", "POST /login", "plan: function user", "whole seconds",
 		"2025-10-10 11:00:00 to 2025-10-10 11:59:", "could not be read",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report does not say %q:\n%s", want, text)
-		}
+		expect.True(t, strings.Contains(text, want), "the report does not say %q:\n%s", want, text)
 	}
 	if eval[bool](p, `"hit" in window || document.querySelector("main img, main script, main b > b, td b") !== null`) {
 		t.Error("text of the log was parsed as HTML")

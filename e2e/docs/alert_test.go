@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/telemetry"
@@ -25,9 +26,7 @@ import (
 func TestShareAlert(t *testing.T) {
 	text := must.Get(os.ReadFile("../../docs/operate.md"))(t)
 	query := regexp.MustCompile("(?s)```promql\n([^`]*spillgate_rule_requests_total[^`]*)```").FindSubmatch(text)
-	if query == nil {
-		t.Fatal("docs/operate.md has no alert by rule")
-	}
+	must.True(t, query != nil, "docs/operate.md has no alert by rule")
 	for denied, fires := range map[int]bool{15: false, 30: true} {
 		tel := telemetry.New(telemetry.Options{})
 		limits := []core.Limit{core.PerHour(100 - denied), core.PerDay(1000), core.PerMinute(1000)}
@@ -43,9 +42,7 @@ func TestShareAlert(t *testing.T) {
 		engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1000, Timeout: time.Minute})
 		q := must.Get(engine.NewInstantQuery(t.Context(), stored, nil, string(query[1]), time.Unix(0, 0).Add(scrapeInterval)))(t)
 		got := must.Get(q.Exec(t.Context()).Vector())(t)
-		if (len(got) > 0) != fires {
-			t.Errorf("%d of 100 requests denied: got %v, want that it fires: %v", denied, got, fires)
-		}
+		expect.True(t, (len(got) > 0) == fires, "%d of 100 requests denied: got %v, want that it fires: %v", denied, got, fires)
 	}
 }
 

@@ -22,9 +22,7 @@ func TestQueries(t *testing.T) {
 	text := must.Get(os.ReadFile("../../docs/operate.md"))(t)
 	known := exported(t)
 	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(queries) < 5 {
-		t.Fatalf("got %d queries", len(queries))
-	}
+	must.True(t, len(queries) >= 5, "got %d queries", len(queries))
 	for _, q := range queries {
 		expr, err := parser.ParseExpr(string(q[1]))
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -41,8 +42,6 @@ func TestRedisDiesWhileRequestsWait(t *testing.T) {
 	redistest.Wait(t, "all requests to be booked", func() bool { return booked.Load() == n })
 	s.server.Kill()
 	local, err := l.Wait(t.Context(), core.Claim{Rule: "waiting", Key: "const:other"})
-	if err != nil || !local.Allowed || local.Degraded == nil || local.Wait != 0 {
-		t.Errorf("without Redis: %+v, %v", local, err)
-	}
+	expect.True(t, err == nil && local.Allowed && local.Degraded != nil && local.Wait == 0, "without Redis: %+v, %v", local, err)
 	all.Wait()
 }

@@ -30,9 +30,7 @@ func TestTypeScript(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "typescript"))))
 	if _, err := run(t, dir, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v, and CI is set", err)
-		}
+		must.True(t, os.Getenv("CI") != "true", "%v, and CI is set", err)
 		t.Skipf("SKIPPED: the TypeScript SDK cannot be installed: %v", err)
 	}
 	for name, server := range map[string]func(*testing.T) string{
@@ -50,9 +48,7 @@ func TestTypeScript(t *testing.T) {
 				}
 				got = append(got, l)
 			}
-			if len(got) != 2 || got[1].Message != "found" {
-				t.Fatalf("the client prints\n%s", out)
-			}
+			must.True(t, len(got) == 2 && got[1].Message == "found", "the client prints\n%s", out)
 			d := got[0]
 			if d.Code != -32029 || d.Data.RetryAfterSeconds < 1 || d.Data.RetryAfterSeconds > 2 || !slices.Equal(d.Data.Rules, []string{"search"}) ||
 				!strings.Contains(d.Message, fmt.Sprintf("rate limit exceeded: retry in %d s", d.Data.RetryAfterSeconds)) {

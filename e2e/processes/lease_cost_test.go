@@ -83,9 +83,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 			time.Sleep(time.Second) // until then, a bubble keeps the timers of ended calls; its clock stands still while a call is in flight
 			leased := l.StoreHealth().Leases.Keys
 			least = min(least, (float64(live())-float64(before))/float64(leased))
-			if leased < keys*9/10 {
-				t.Errorf("%d keys are leased, want %d", leased, keys)
-			}
+			expect.True(t, leased >= keys*9/10, "%d keys are leased, want %d", leased, keys)
 			redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
 		}
 		runtime.KeepAlive(client)

@@ -106,9 +106,7 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 		must.Do(t, cmd.Start())
 		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
 		lines := bufio.NewScanner(out)
-		if !lines.Scan() || lines.Text() != "ready" {
-			t.Fatal("a process is not ready")
-		}
+		must.True(t, lines.Scan() && lines.Text() == "ready", "a process is not ready")
 		cmds, outs, starts = append(cmds, cmd), append(outs, lines), append(starts, func() { _, _ = fmt.Fprintln(in) })
 	}
 	must.Do(t, client.ConfigResetStat(t.Context()).Err())

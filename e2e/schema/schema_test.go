@@ -114,13 +114,9 @@ func TestSchemaHasTheFieldsOfTheParser(t *testing.T) {
 	for src, want := range fields {
 		_, err := rulefile.Parse([]byte(src), program)
 		list := unknownField.FindStringSubmatch(fmt.Sprint(err))
-		if list == nil {
-			t.Fatalf("%s: got %v", src, err)
-		}
+		must.True(t, list != nil, "%s: got %v", src, err)
 		got := strings.Split(list[1], ", ")
 		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: the parser knows %q, the schema %q", src, got, want)
-		}
+		expect.True(t, slices.Equal(got, want), "%s: the parser knows %q, the schema %q", src, got, want)
 	}
 }

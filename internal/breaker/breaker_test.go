@@ -115,9 +115,7 @@ func TestTrips(t *testing.T) {
 			for i, err := range tt.calls {
 				switch {
 				case len(calls) == 0:
-					if !b.call(err) {
-						t.Fatalf("call %d was withheld", i)
-					}
+					must.True(t, b.call(err), "call %d was withheld", i)
 				case err == nil:
 					calls[i].Succeed(b.now)
 				default:
@@ -155,9 +153,7 @@ func byTurns(errs []error, n int) (turns []error) {
 func TestTripKeepsTheError(t *testing.T) {
 	var first, second Trip
 	err := second.Fail(first.Fail(io.EOF))
-	if !errors.Is(err, io.EOF) || err.Error() != "EOF" {
-		t.Errorf("got %v, want EOF", err)
-	}
+	expect.True(t, errors.Is(err, io.EOF) && err.Error() == "EOF", "got %v, want EOF", err)
 	b := newBreakerAt(t)
 	b.call(err)
 	if b.call(second.Fail(errDown)); b.window.trips != 2 || b.row != 2 {
@@ -240,9 +236,7 @@ func TestProbesOnceThenRamps(t *testing.T) {
 			c.Dismiss()
 		}
 	}
-	if b.tripped {
-		t.Fatal("the breaker is not closed after the ramp")
-	}
+	must.True(t, !b.tripped, "the breaker is not closed after the ramp")
 	if s := b.State(b.now); s.Calls != 0 || !s.Since.Equal(b.now) || !errors.Is(s.Err, errDown) {
 		t.Errorf("got %+v, want closed now, and the last failure", s)
 	}
@@ -263,9 +257,7 @@ func TestFailureInTheRampStartsOver(t *testing.T) {
 	b.trips()
 	b.now = b.resume
 	for range 3 {
-		if !b.call(nil) {
-			t.Fatal("withheld in the ramp")
-		}
+		must.True(t, b.call(nil), "withheld in the ramp")
 	}
 	b.call(errDown)
 	if b.call(nil) || b.pause != 2*firstPause {
@@ -420,9 +412,7 @@ func TestState(t *testing.T) {
 			t.Fatalf("%s: got %+v, want %v since %v", why, s, withholds, since)
 		}
 		down, err := b.Down()
-		if down != b.down() || !errors.Is(err, errDown) {
-			t.Fatalf("%s: down %v: %v", why, down, err)
-		}
+		must.True(t, down == b.down() && errors.Is(err, errDown), "%s: down %v: %v", why, down, err)
 	}
 	b.now = b.resume.Add(-1)
 	want(true, begun, "at the end of the pause")

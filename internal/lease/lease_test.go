@@ -73,9 +73,7 @@ func TestARefillOfNoUseIsFollowedByAPause(t *testing.T) {
 			"of nothing": func(l *lease) { l.credit(now, leaseLength, 1, now+leaseLength, 0) },
 			"late twice": func(l *lease) {
 				l.credit(now, leaseLength, 1, now, 1)
-				if l.pause > 0 || !l.late {
-					t.Error("one late refill is followed by a pause")
-				}
+				expect.True(t, l.pause <= 0 && l.late, "one late refill is followed by a pause")
 				l.credit(now, leaseLength, 1, now-1, 1)
 			},
 		} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A fetch is a refill of an entry that has not been asked for yet.
@@ -179,9 +180,7 @@ func TestARefillIsDoneWhenItHasRun(t *testing.T) {
 	shard.mu.Lock()
 	g := e.refill
 	shard.mu.Unlock()
-	if g == nil {
-		t.Fatal("no refill is asked for when little is left")
-	}
+	must.True(t, g != nil, "no refill is asked for when little is left")
 	close(goOn)
 	<-g.done
 	expect.Equal(t, e.available(), 8, "left")
@@ -228,9 +227,7 @@ func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 	e := s.lend(t, c, 10)
 	e.report([]core.Result{{Remaining: 95, RefillAfter: ms, ResetAfter: 2 * ms}, {Remaining: 150, RefillAfter: ms, ResetAfter: 2 * ms}}, 0)
 	r := e.appendResults(nil, &c, 1)
-	if r[0].Remaining != 100 || r[0].RefillAfter != 0 || r[0].ResetAfter != 0 {
-		t.Errorf("recovered: %+v", r[0])
-	}
+	expect.True(t, r[0].Remaining == 100 && r[0].RefillAfter == 0 && r[0].ResetAfter == 0, "recovered: %+v", r[0])
 	if r[1].Remaining != 160 || r[1].RefillAfter <= 0 || r[1].ResetAfter <= r[1].RefillAfter {
 		t.Errorf("not yet recovered: %+v", r[1])
 	}

@@ -162,9 +162,7 @@ func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
 	if err != nil || r[0].Remaining != 89 || r[1].Remaining != 93 || s.LeaseStats().Returned != 16 {
 		t.Errorf("%+v, %v, %+v", r, err, s.LeaseStats())
 	}
-	if one.used[0] != 11 || two.used[0] != 7 {
-		t.Errorf("used %v and %v", one.used, two.used)
-	}
+	expect.True(t, one.used[0] == 11 && two.used[0] == 7, "used %v and %v", one.used, two.used)
 }
 
 // restOf returns a Take whose claims the store decides.
@@ -240,9 +238,7 @@ func TestADenialOnOtherTermsReturnsTheRefill(t *testing.T) {
 	s.next(func() error { ctx.f(); ctx.f = nil; return nil })
 	other.Cost = 95
 	r, _, err := s.leases.Take(t.Context(), []core.Claim{other}, nil)
-	if err != nil || !oracle.Allowed(r) || r[0].Remaining != 5 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	expect.True(t, err == nil && oracle.Allowed(r) && r[0].Remaining == 5, "%+v, %v", r, err)
 }
 
 // The call for such a claim returns what is left of the lease.
@@ -375,9 +371,7 @@ func TestALeaseDecidesTheClaimInTheMiddle(t *testing.T) {
 	if len(r) != 3 || r[0].Remaining != 4 || r[1].Remaining != 99 || r[2].Remaining != 6 || e.available() != 9 {
 		t.Errorf("%+v, %d left", r, e.available())
 	}
-	if claims[0].Key != "a" || claims[1].Key != "b" || claims[2].Key != "c" {
-		t.Errorf("the claims are now %+v", claims)
-	}
+	expect.True(t, claims[0].Key == "a" && claims[1].Key == "b" && claims[2].Key == "c", "the claims are now %+v", claims)
 }
 
 // A dry run denies nothing: what a lease has admitted beside it stays taken.

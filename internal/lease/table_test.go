@@ -99,9 +99,7 @@ func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 	runs := s.calls.Load()
 	s.restOf(a, b).count([]core.Result{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 2}})
 	s.quiet()
-	if one.used != [2]uint32{3, 0} || two.used != [2]uint32{2, 0} {
-		t.Errorf("used %v and %v", one.used, two.used)
-	}
+	expect.True(t, one.used == [2]uint32{3, 0} && two.used == [2]uint32{2, 0}, "used %v and %v", one.used, two.used)
 	if one.available() != 0 || two.available() != 2 || s.calls.Load() != runs+1 {
 		t.Errorf("lent %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
 	}

@@ -271,9 +271,7 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 		hold(s, "held", l)
 		for i := range s.shards {
 			room := s.shards[i].room.asks
-			if cap(room) > maxRoom {
-				t.Fatalf("%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
-			}
+			must.True(t, cap(room) <= maxRoom, "%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
 			for _, a := range room {
 				if a.Limit != nil || a.Stored != nil || a.Run != nil || a.Cells != nil {
 					t.Fatalf("%d keys: the room of shard %d keeps a limit or a record", keys, i)

@@ -20,9 +20,7 @@ func TestShardKnowsItsEarliestEnd(t *testing.T) {
 	for _, at := range []int64{9, 7, 8} {
 		s.endsAt(at)
 	}
-	if s.seen != 7 || s.ends.Load() != 7 {
-		t.Errorf("seen %d, ends %d, want 7", s.seen, s.ends.Load())
-	}
+	expect.True(t, s.seen == 7 && s.ends.Load() == 7, "seen %d, ends %d, want 7", s.seen, s.ends.Load())
 }
 
 // A table that grows moves its records past the hand of a sweep, which then starts over.

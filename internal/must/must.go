@@ -39,3 +39,11 @@ func Equal[V comparable](t T, got, want V, format string, args ...any) {
 		t.Fatal(expect.Difference(got, want, fmt.Sprintf(format, args...)))
 	}
 }
+
+// True ends t if ok is false; the format and its args are the whole message.
+func True(t T, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatal(fmt.Sprintf(format, args...))
+	}
+}

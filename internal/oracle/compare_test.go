@@ -141,9 +141,7 @@ func TestRandomTimelinesFindMistakes(t *testing.T) {
 				return s
 			}
 			text := failure(func(t oracle.T) { oracle.CompareRandom(t, subject(spoil), oracle.Options{}, 300) })
-			if text == "" {
-				t.Fatal("no timeline has found it")
-			}
+			must.True(t, text != "", "no timeline has found it")
 			expect.AtMost(t, strings.Count(text, "\n"), 12, "the timeline is long:\n%s", text)
 			t.Log(text)
 		})

@@ -147,9 +147,7 @@ func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Se
 	t.Helper()
 	for range n {
 		r, err := s.Take(context.Background(), []core.Claim{c}, nil)
-		if err != nil || !r[0].Allowed {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		must.True(t, err == nil && r[0].Allowed, "%+v, %v", r, err)
 		charged = append(charged, settled([]core.Claim{c}, r)...)
 		s.Shift(time.Microsecond)
 	}

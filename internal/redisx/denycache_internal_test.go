@@ -97,9 +97,7 @@ func TestDenialIsRememberedForALeaseAtMost(t *testing.T) {
 			must.Get(s.Take(context.Background(), claims, nil))(t)
 		}
 		d := s.denials.slotOf("", "k").denial.Load()
-		if d == nil || d.lasts != want {
-			t.Errorf("lease %v: %+v, want a denial that lasts %v", lease, d, want)
-		}
+		expect.True(t, d != nil && d.lasts == want, "lease %v: %+v, want a denial that lasts %v", lease, d, want)
 	}
 }
 

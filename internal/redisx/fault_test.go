@@ -267,9 +267,7 @@ func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
 			s.SetVersion("2")
 		}
 		for _, r := range take(t, s, c) {
-			if !r.Allowed || r.Remaining != 8-i {
-				t.Errorf("request %d: %+v, want %d to remain", i, r, 8-i)
-			}
+			expect.True(t, r.Allowed && r.Remaining == 8-i, "request %d: %+v, want %d to remain", i, r, 8-i)
 		}
 	}
 	expect.Equal(t, len(client.FunctionList(context.Background(), redis.FunctionListQuery{}).Val()), 2, "libraries for two versions")

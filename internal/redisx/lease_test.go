@@ -142,12 +142,8 @@ func refilled(t *testing.T, stores ...*redisx.Store) {
 func warm(t *testing.T, s *redisx.Store, c core.Claim) int {
 	t.Helper()
 	for n := 1; ; n++ {
-		if n > 100 {
-			t.Fatal("nothing is leased")
-		}
-		if !allowed(take(t, s, c)) {
-			t.Fatal("denied while warming up")
-		}
+		must.True(t, n <= 100, "nothing is leased")
+		must.True(t, allowed(take(t, s, c)), "denied while warming up")
 		refilled(t, s)
 		if s.LeaseStats().Decisions > 4 {
 			return n
@@ -162,9 +158,7 @@ func TestSettleAndResetReachLeases(t *testing.T) {
 	c.Cost = 3
 	used := 3 * warm(t, s, c)
 	r, ok := s.TakeLocal([]core.Claim{c}, nil)
-	if !ok || s.Settle(t.Context(), settled([]core.Claim{c}, r)) != nil {
-		t.Fatalf("not decided from the lease: %+v", r)
-	}
+	must.True(t, ok && s.Settle(t.Context(), settled([]core.Claim{c}, r)) == nil, "not decided from the lease: %+v", r)
 	refilled(t, s)
 	peek := c
 	peek.Peek, peek.Lease, peek.Cost = true, 0, 1
@@ -292,9 +286,7 @@ func TestLeaseIsUsedUpDuringAnOutage(t *testing.T) {
 					break
 				}
 			}
-			if n == 0 || n >= 1000 {
-				t.Fatalf("%d requests were decided from the lease", n)
-			}
+			must.True(t, n != 0 && n < 1000, "%d requests were decided from the lease", n)
 			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 			defer cancel()
 			expect.Fails(t, expect.ErrorOf(s.Take(ctx, []core.Claim{c}, nil)), "a server that is away decided")
@@ -560,9 +552,7 @@ func TestCorruptCalendarWindowDeniesUntilTheTurnAtMost(t *testing.T) {
 		for text := server.HGet(pairKey, "s"); len(text) >= 8; text = text[8:] {
 			stored = append(stored, binary.LittleEndian.Uint64([]byte(text)))
 		}
-		if len(stored) != 5 || stored[2] != 1 {
-			t.Fatalf("stored %v, want an expiry, a kind, a count and a window", stored)
-		}
+		must.True(t, len(stored) == 5 && stored[2] == 1, "stored %v, want an expiry, a kind, a count and a window", stored)
 		server.HSet(pairKey, "s", words(spoil(stored)...))
 		if r := take(t, s, c)[0]; r.Allowed || r.Remaining != 0 || r.RetryAfter != turn.Sub(start) {
 			t.Errorf("%s: got %+v, want a denial until %v", name, r, turn)

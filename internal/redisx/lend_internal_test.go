@@ -302,9 +302,7 @@ func TestLeasesAreLookedUpOnlyIfThereAreAny(t *testing.T) {
 	other.Lease = 0
 	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "before the first claim with a lease")
 	table := s.leasesFor([]core.Claim{other, c})
-	if table == nil || s.leasesFor([]core.Claim{c}) != table {
-		t.Fatal("a claim with a lease finds no table, or another one")
-	}
+	must.True(t, table != nil && s.leasesFor([]core.Claim{c}) == table, "a claim with a lease finds no table, or another one")
 	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "nothing is leased")
 	for range 3 {
 		must.Get(s.Take(t.Context(), []core.Claim{c}, nil))(t)

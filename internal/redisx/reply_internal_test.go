@@ -72,9 +72,7 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 		if err == nil {
 			err = errors.Join(one.read(), two.read())
 		}
-		if (err == nil) != row.good {
-			t.Errorf("%s: %d: %v, want it to be good: %v", row.why, row.reply, err, row.good)
-		}
+		expect.True(t, (err == nil) == row.good, "%s: %d: %v, want it to be good: %v", row.why, row.reply, err, row.good)
 	}
 }
 
@@ -103,9 +101,7 @@ func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 		if err == nil {
 			err = j.read()
 		}
-		if (err == nil) != row.good {
-			t.Errorf("%d: %v, want it to be good: %v", row.reply, err, row.good)
-		}
+		expect.True(t, (err == nil) == row.good, "%d: %v, want it to be good: %v", row.reply, err, row.good)
 	}
 }
 
@@ -487,9 +483,7 @@ func FuzzKey(f *testing.F) {
 		l := newLayout("spillgate", nil)
 		key := l.key(rule, identity)
 		for i := range len(key) {
-			if key[i] <= ' ' || key[i] > '~' {
-				t.Fatalf("%q is not plain", key)
-			}
+			must.True(t, key[i] > ' ' && key[i] <= '~', "%q is not plain", key)
 		}
 		if clusterTag(key) != clusterTag(l.key("other", identity)) || clusterTag(key) != l.tagOf(key) {
 			t.Errorf("the keys of %q are in different slots", identity)

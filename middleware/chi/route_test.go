@@ -93,9 +93,7 @@ func TestPatternsAfterRewrites(t *testing.T) {
 		"a method without a route":        {serve("DELETE", "/users/1"), ""},
 		"a method that chi does not know": {serve("BREW", "/users/1"), ""},
 	} {
-		if !slices.Equal(row.found, []string{row.want}) {
-			t.Errorf("%s: %q, want %q", why, row.found, row.want)
-		}
+		expect.True(t, slices.Equal(row.found, []string{row.want}), "%s: %q, want %q", why, row.found, row.want)
 	}
 }
 

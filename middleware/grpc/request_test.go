@@ -172,9 +172,7 @@ func TestPaths(t *testing.T) {
 // TestWithoutTransport calls the interceptors with contexts that do not come from a server.
 func TestWithoutTransport(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(func(r *http.Request) (string, error) {
-		if r.RemoteAddr != "" || r.Host != "" || len(r.Header) != 0 {
-			t.Errorf("the request is %+v", r)
-		}
+		expect.True(t, r.RemoteAddr == "" && r.Host == "" && len(r.Header) == 0, "the request is %+v", r)
 		return "const:all", nil
 	})}))
 	call := func() error {

@@ -141,9 +141,7 @@ type denial struct {
 func denialOf(t testing.TB, err error) (d denial) {
 	t.Helper()
 	var wire *jsonrpc.Error
-	if !errors.As(err, &wire) || wire.Code != -32029 {
-		t.Fatalf("got the error %v, want one with code -32029", err)
-	}
+	must.True(t, errors.As(err, &wire) && wire.Code == -32029, "got the error %v, want one with code -32029", err)
 	if err := json.Unmarshal(wire.Data, &d); err != nil {
 		t.Fatalf("%v in the data %s", err, wire.Data)
 	}

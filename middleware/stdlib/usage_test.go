@@ -70,9 +70,7 @@ func TestUsage(t *testing.T) {
 		if first == "" {
 			first = w.Body.String()
 		}
-		if w.Body.String() != first {
-			t.Fatalf("a poll changed the usage:\n%s\n%s", first, w.Body)
-		}
+		must.True(t, w.Body.String() == first, "a poll changed the usage:\n%s\n%s", first, w.Body)
 	}
 	expect.Equal(t, store.takes, 1000, "1000 polls made calls of the store")
 	var got, want any
@@ -85,9 +83,7 @@ func TestUsage(t *testing.T) {
 			{"limit": 2, "per": "at once", "used": 0, "remaining": 2, "reset": 1795451400}]}}}`), &want)
 	a, _ := json.Marshal(got)
 	b, _ := json.Marshal(want)
-	if string(a) != string(b) {
-		t.Errorf("got  %s\nwant %s", a, b)
-	}
+	expect.True(t, string(a) == string(b), "got  %s\nwant %s", a, b)
 }
 
 func TestUsageShowsBansAndGrants(t *testing.T) {

@@ -124,13 +124,9 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.store.overloads ":                                                              1,
 		"spillgate.store.up ":                                                                     1,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %v\nwant %v", got, want)
-	}
+	expect.True(t, fmt.Sprint(got) == fmt.Sprint(want), "got %v\nwant %v", got, want)
 	h := histograms["spillgate.store.duration"]
-	if h.Count == 0 || len(h.Bounds) != len(telemetry.Buckets) || h.Sum < 0.003 {
-		t.Errorf("got the histogram %+v", h)
-	}
+	expect.True(t, h.Count != 0 && len(h.Bounds) == len(telemetry.Buckets) && h.Sum >= 0.003, "got the histogram %+v", h)
 }
 
 // TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -47,9 +48,7 @@ func TestTunePage(t *testing.T) {
 			w.program(block[2])
 		}
 	}
-	if w.yaml != 3 || w.output != "" {
-		t.Errorf("saw %d files of rules, want 3, and the server last", w.yaml)
-	}
+	expect.True(t, w.yaml == 3 && w.output == "", "saw %d files of rules, want 3, and the server last", w.yaml)
 }
 
 func (w *walk) write(name, text string) {

@@ -47,9 +47,7 @@ func binary(t testing.TB, name string) string {
 			return path
 		}
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("there is no %s, and CI is set", name)
-	}
+	must.True(t, os.Getenv("CI") != "true", "there is no %s, and CI is set", name)
 	t.Skipf("SKIPPED: there is no %s; install it to run this test", name)
 	return ""
 }

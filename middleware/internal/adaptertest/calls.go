@@ -18,6 +18,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // Content types of calls.
@@ -319,9 +320,7 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 		err = json.Unmarshal([]byte(r.body), &failure)
 	case c.contentType == stream:
 		var end struct{ Error json.RawMessage }
-		if len(r.body) < 5 || r.body != frame(2, r.body[5:]) {
-			t.Fatalf("body %q is no envelope", r.body)
-		}
+		must.True(t, len(r.body) >= 5 && r.body == frame(2, r.body[5:]), "body %q is no envelope", r.body)
 		_ = json.Unmarshal([]byte(r.body[5:]), &end)
 		err = json.Unmarshal(end.Error, &failure)
 	default:
@@ -339,9 +338,7 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 			one := fmt.Sprintf("\n%c%s\x12%c%s", len(name), name, len(value), value)
 			message += fmt.Sprintf("\x1a%c%s", len(one), one)
 		}
-		if string(bin) != message || err != nil {
-			t.Errorf("details %q, want %q", bin, message)
-		}
+		expect.True(t, string(bin) == message && err == nil, "details %q, want %q", bin, message)
 		details = want.details
 	}
 	for _, d := range failure.Details {

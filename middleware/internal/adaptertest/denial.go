@@ -128,9 +128,7 @@ func (r reply) wantNoBody(t testing.TB, status int) {
 func testDenyHandler(t *testing.T, a Adapter) {
 	deny := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		inContext, _ := core.FromContext(r.Context())
-		if !reflect.DeepEqual(inContext, d) || d.Allowed {
-			t.Errorf("argument %+v, context %+v; want the denial", d, inContext)
-		}
+		expect.True(t, reflect.DeepEqual(inContext, d) && !d.Allowed, "argument %+v, context %+v; want the denial", d, inContext)
 		tightest, _ := d.Tightest()
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "<html>"+tightest.Rule+" "+w.Header().Get("Retry-After"))

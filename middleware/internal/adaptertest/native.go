@@ -178,9 +178,7 @@ func (n Native) testHeaders(t *testing.T) {
 func (n Native) testFailedHeaders(t *testing.T) {
 	got := n.once(t, func(context.Context) int { return 14 }, Guard{Limiter: scripted(half)}, Guard{Limiter: scripted(half)})
 	got.wantFields(t, halfSet...)
-	if got.Code != 14 || !got.TrailersOnly || got.Trailer.Get("Grpc-Retry-Pushback-Ms") != "" {
-		t.Errorf("got %+v", got)
-	}
+	expect.True(t, got.Code == 14 && got.TrailersOnly && got.Trailer.Get("Grpc-Retry-Pushback-Ms") == "", "got %+v", got)
 }
 
 func (n Native) testWriters(t *testing.T) {
@@ -234,9 +232,7 @@ func (n Native) testOutcome(t *testing.T) {
 		expect.Equal(t, got, want, "code %d: the outcome", code)
 	}
 	got := n.outcomeOf(t, func(context.Context) int { panic("oops") }, func(send func(context.Context) NativeReply) { send(t.Context()) })
-	if got.Err == nil || got.Status != http.StatusInternalServerError {
-		t.Errorf("a panic: the outcome is %+v", got)
-	}
+	expect.True(t, got.Err != nil && got.Status == http.StatusInternalServerError, "a panic: the outcome is %+v", got)
 }
 
 func (n Native) testClientGone(t *testing.T) {

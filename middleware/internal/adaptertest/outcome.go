@@ -219,17 +219,13 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 				c := http.NewResponseController(w)
 				seen = append(seen, fmt.Sprintf("%v %T %v %v %v", optional(w), innermost(w), c.SetWriteDeadline(time.Now().Add(timeout)), c.EnableFullDuplex(), c.Flush()))
 				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
-				if n != 1<<16 || err != nil {
-					t.Errorf("copied %d bytes, %v", n, err)
-				}
+				expect.True(t, n == 1<<16 && err == nil, "copied %d bytes, %v", n, err)
 			}}}}), http2)
 			if got := s.get("/"); len(got.body) != 1<<16 {
 				t.Errorf("got %d bytes", len(got.body))
 			}
 		}
-		if seen[0] != seen[1] {
-			t.Errorf("HTTP/2 %v: without the middleware %s\nwith it %s", http2, seen[0], seen[1])
-		}
+		expect.True(t, seen[0] == seen[1], "HTTP/2 %v: without the middleware %s\nwith it %s", http2, seen[0], seen[1])
 	}
 }
 
@@ -258,8 +254,6 @@ func testUnwatchedWriter(t *testing.T, a Adapter) {
 			above = append(above, innermost(got) == came)
 		}
 		expect.Equal(t, above[0], above[1], "%s: the handler got another writer", why)
-		if types[0] != types[1] {
-			t.Errorf("%s: the handler got a %v, without the middleware a %v", why, types[0], types[1])
-		}
+		expect.True(t, types[0] == types[1], "%s: the handler got a %v, without the middleware a %v", why, types[0], types[1])
 	}
 }

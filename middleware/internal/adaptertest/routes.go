@@ -313,9 +313,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 			mu.Lock()
 			defer mu.Unlock()
 			finals[name]++
-			if o.Status != 200 || o.Err != nil {
-				t.Errorf("%s: the outcome is %+v", name, o)
-			}
+			expect.True(t, o.Status == 200 && o.Err == nil, "%s: the outcome is %+v", name, o)
 			return 2
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -154,9 +155,7 @@ func TestDenialsShareNothing(t *testing.T) {
 		w := httptest.NewRecorder()
 		Deny(w, r, &d)
 		h := w.Header()
-		if h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != ContentType {
-			t.Fatalf("got %v", h)
-		}
+		must.True(t, h.Get("Cache-Control") == "no-store" && h.Get("Content-Type") == ContentType, "got %v", h)
 		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
 			t.Error("adding to a field has changed another")
 		}
@@ -236,9 +235,7 @@ func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 			var p Page
 			h := make(http.Header)
 			want, _ := json.Marshal(page(&p, h))
-			if len(h) != 1 || h.Get("Cache-Control") != noStore {
-				t.Errorf("%s: header %v before it is marshalled", why, h)
-			}
+			expect.True(t, len(h) == 1 && h.Get("Cache-Control") == noStore, "%s: header %v before it is marshalled", why, h)
 			got, err := marshalling(&p)[how]()
 			if err != nil || string(bytes.TrimSpace(got)) != string(want) || h.Get("Content-Type") != ContentType {
 				t.Errorf("%s by %s: %s of type %q, %v; want %s", why, how, got, h.Get("Content-Type"), err, want)

@@ -352,9 +352,7 @@ func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
 		if len(e.Header) == 0 {
 			e.Header = nil
 		}
-		if err != nil || !reflect.DeepEqual(e, tt.want) {
-			t.Errorf("%s: got %v\n%+v\nwant\n%+v", tt.format, err, e, tt.want)
-		}
+		expect.True(t, err == nil && reflect.DeepEqual(e, tt.want), "%s: got %v\n%+v\nwant\n%+v", tt.format, err, e, tt.want)
 	}
 }
 

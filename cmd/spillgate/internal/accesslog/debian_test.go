@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -43,9 +44,7 @@ func TestEveryLineOfDebianLogsIsAccountedFor(t *testing.T) {
 			readOrNamed(t, path, format, text, 0)
 		}
 	}
-	if found != len(requests) {
-		t.Errorf("found %d of the %d access logs", found, len(requests))
-	}
+	expect.True(t, found == len(requests), "found %d of the %d access logs", found, len(requests))
 }
 
 // readOrNamed reads a log and fails the test unless every line is a request, about no request, reported as bad, or empty.

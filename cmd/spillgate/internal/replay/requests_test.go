@@ -29,9 +29,7 @@ func TestRequestsAreWhatTheServerReceived(t *testing.T) {
 		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", "GET", -1
 		rule := strings.Replace(strings.Replace(tt.rule, "join(basic, const(x))", "'join(basic, const(x))'", 1), "/a%zz", "'/a%zz'", 1)
 		rep := run(t, "rules: ["+rule+"]", Options{Knows: func(string) bool { return true }}, entries{tt.e})
-		if rep.Denied != 1 || rep.Failed != 0 {
-			t.Errorf("%s: the rule did not deny it: %+v", tt.why, rep)
-		}
+		expect.True(t, rep.Denied == 1 && rep.Failed == 0, "%s: the rule did not deny it: %+v", tt.why, rep)
 	}
 }
 
@@ -75,9 +73,7 @@ func TestLogsAreMergedByTime(t *testing.T) {
 	const one = "rules: [{key: const(x), limits: 1/1h}]"
 	rep := run(t, "rules: [{key: 'join(ip, const(x))', limits: 0/s}]", Options{},
 		entries{sent(3, "c", "/"), sent(5, "e", "/")}, entries{sent(1, "a", "/"), sent(4, "d", "/")}, nil, entries{sent(2, "b", "/")})
-	if rep.Requests != 5 || rep.Timeline.From != noon {
-		t.Errorf("got %+v", rep)
-	}
+	expect.True(t, rep.Requests == 5 && rep.Timeline.From == noon, "got %+v", rep)
 	for first, logs := range map[string][]entries{
 		"the earliest": {{sent(2, "x", "/late")}, {sent(1, "x", "/early")}},
 		"of one instant, in the order of the logs":  {{sent(1, "x", "/early")}, {sent(1, "x", "/late")}},

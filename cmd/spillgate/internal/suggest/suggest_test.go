@@ -39,9 +39,7 @@ func run(t rapid.TB, src string, keep float64, log entries) *Report {
 func (r *Report) at(t *testing.T, rate string) *Rate {
 	t.Helper()
 	i := slices.IndexFunc(r.Rates, func(r Rate) bool { return r.Rate == rate })
-	if i < 0 {
-		t.Fatalf("there is no rate %s", rate)
-	}
+	must.True(t, i >= 0, "there is no rate %s", rate)
 	return &r.Rates[i]
 }
 
@@ -119,9 +117,7 @@ func TestRuleSaysWhichRequestsCount(t *testing.T) {
 		t.Errorf("got %+v, %v", rep, err)
 	}
 	rep = run(t, "rules: [{key: header(X-A), limits: 1/s}]", 99, handMade())
-	if rep.Keyless != 31 || rep.Requests != 0 || rep.Chosen != nil || rep.Error == "" {
-		t.Errorf("without keys: got %+v", rep)
-	}
+	expect.True(t, rep.Keyless == 31 && rep.Requests == 0 && rep.Chosen == nil && rep.Error != "", "without keys: got %+v", rep)
 }
 
 func TestOneRequestAndOneInstant(t *testing.T) {

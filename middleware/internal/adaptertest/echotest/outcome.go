@@ -178,9 +178,7 @@ func (v Version[E, C, H, M, R]) testBytes(t *testing.T) {
 	} {
 		var got []core.Outcome
 		serve(v.instance(watching(&got), end.Around, end.Inside, end.Handle), http.MethodGet, "/")
-		if len(got) != 1 || got[0].Bytes != 4 {
-			t.Errorf("%s: the outcomes are %+v, want 4 bytes", why, got)
-		}
+		expect.True(t, len(got) == 1 && got[0].Bytes == 4, "%s: the outcomes are %+v, want 4 bytes", why, got)
 	}
 }
 
