@@ -100,9 +100,8 @@ func TestParseCalendarLimits(t *testing.T) {
 	for _, tt := range tests {
 		got, err := core.ParseLimits(strings.ReplaceAll(tt.in, " = ", "="))
 		expect.True(t, err == nil && len(got) == 1 && got[0] == tt.want, "%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
-		if text := tt.want.String(); text != tt.text {
-			t.Errorf("%q: String returns %q, want %q", tt.in, text, tt.text)
-		}
+		text := tt.want.String()
+		expect.Equal(t, text, tt.text, "%q: String returns", tt.in)
 	}
 }
 
@@ -159,9 +158,8 @@ func TestCalendarWindow(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, c := range []core.Calendar{{}, {Unit: core.CalendarMonth, Zone: "Local"}, {Unit: core.CalendarDay, From: 3}} {
-		if start, end := c.Window(at); !start.IsZero() || !end.IsZero() {
-			t.Errorf("%+v: got a window from %v to %v", c, start, end)
-		}
+		start, end := c.Window(at)
+		expect.True(t, start.IsZero() && end.IsZero(), "%+v: got a window from %v to %v", c, start, end)
 	}
 }
 
@@ -176,9 +174,8 @@ func TestBillingMonthOverFebruary(t *testing.T) {
 		next, _ := time.Parse(time.RFC3339, tt.next)
 		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(100).From(31))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 		allow(t, l, "k", 101, 100)
-		if wait := left(t, l, "k").RetryAfter; wait != next.Sub(now) {
-			t.Errorf("from %s: wait %v, want until %s", tt.begin, wait, tt.next)
-		}
+		wait := left(t, l, "k").RetryAfter
+		expect.True(t, wait == next.Sub(now), "from %s: wait %v, want until %s", tt.begin, wait, tt.next)
 		now = next.Add(-time.Microsecond)
 		allow(t, l, "k", 1, 0)
 		now = next

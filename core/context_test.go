@@ -57,9 +57,8 @@ func TestWithoutDecision(t *testing.T) {
 	if d := again.Decision(); err != nil || d.Results[0].Remaining != 3 {
 		t.Errorf("the second request, guarded twice: got %+v, %v; want the first decision", d, err)
 	}
-	if cancel(); apart.Err() == nil {
-		t.Error("the context does not end")
-	}
+	cancel()
+	expect.Fails(t, apart.Err(), "the context does not end")
 	expect.Equal(t, core.WithoutDecision(t.Context()), t.Context(), "a context without a decision is copied")
 }
 
@@ -128,9 +127,8 @@ func TestJoinKeepsTheFirstFailure(t *testing.T) {
 	ctx := core.NewContext(t.Context(), core.Decision{Allowed: true})
 	ctx = core.NewContext(ctx, core.Decision{Allowed: true, Degraded: one})
 	ctx = core.NewContext(ctx, core.Decision{Allowed: true, Degraded: two})
-	if d, _ := core.FromContext(ctx); d.Degraded != one {
-		t.Errorf("got %v, want %v", d.Degraded, one)
-	}
+	d, _ := core.FromContext(ctx)
+	expect.Equal(t, d.Degraded, one, "d.Degraded")
 }
 
 // TestRefundGoesToEveryLimiterThatDecided joins three decisions, two of which were joined before.

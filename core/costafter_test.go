@@ -113,9 +113,8 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 			"Take":  func() { l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 500, Hold: true}) },
 		} {
 			s.taken = nil
-			if take(); s.taken[0].Cost != tt.want {
-				t.Errorf("%s: %s asked for %d, want %d", tt.why, name, s.taken[0].Cost, tt.want)
-			}
+			take()
+			expect.Equal(t, s.taken[0].Cost, tt.want, "%s: %s asked for", tt.why, name)
 			if name == "Peek" && s.taken[0].Hold {
 				t.Error("a peek holds something")
 			}
@@ -126,9 +125,8 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 func TestStoreOfALimiter(t *testing.T) {
 	store, rules := new(core.MemoryStore), []core.Rule{core.PerHour(1).By(keyK)}
 	expect.Equal(t, core.Must(core.New(rules, core.WithStore(store))).Store(), core.Store(store), "the store that was given")
-	if _, ok := core.Must(core.New(rules)).Store().(*core.MemoryStore); !ok {
-		t.Error("a limiter without WithStore has no MemoryStore")
-	}
+	_, ok := core.Must(core.New(rules)).Store().(*core.MemoryStore)
+	expect.True(t, ok, "a limiter without WithStore has no MemoryStore")
 	expect.Equal(t, new(core.Limiter).Store(), nil, "of a limiter that New has not made")
 }
 
@@ -199,9 +197,8 @@ func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {
 	l := withStore(s, []core.Rule{{Name: "uploads", Key: keyK, Limits: []core.Limit{core.AtOnce(2)}}}, core.WithObserver(seen.observe))
 	serve(t, l, func(*http.Request, *core.Guard) {})
 	s.want(t, "uploads 1→1")
-	if o := seen.seen[1]; o.Err != nil || o.Charged != 1 {
-		t.Errorf("got %+v, %v", o, o.Err)
-	}
+	o := seen.seen[1]
+	expect.True(t, o.Err == nil && o.Charged == 1, "got %+v, %v", o, o.Err)
 }
 
 func TestFallbackThatFailsIsAskedOnce(t *testing.T) {
@@ -304,9 +301,8 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 			rule := core.Rule{Name: "tokens", Key: keyK, Limits: []core.Limit{core.PerMinute(100)}, Cost: cost(tt.estimate),
 				CostAfter: func(*http.Request, core.Outcome) int { return <-finals }}
 			l := core.Must(core.New([]core.Rule{rule}))
-			if ran := parallel(l, 5, time.Second, 200); ran != tt.ran {
-				t.Errorf("estimate %d: %d ran, want %d", tt.estimate, ran, tt.ran)
-			}
+			ran := parallel(l, 5, time.Second, 200)
+			expect.Equal(t, ran, tt.ran, "estimate %d: ran", tt.estimate)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "tokens", Key: "k", Peek: true})
 			if err != nil || d.Results[0].Remaining != tt.remaining || d.RetryAfter() != tt.wait {
 				t.Errorf("estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)

@@ -165,9 +165,8 @@ func TestDeadline(t *testing.T) {
 func TestFastStoreIsNeverLate(t *testing.T) {
 	l := withStore(new(faulty), []core.Rule{perHour("r", 1_000_000)})
 	for range 5000 {
-		if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
-			t.Fatalf("got %+v, %v; want the answer of the store", d, err)
-		}
+		d, err := l.Check(get("/"))
+		must.True(t, err == nil && d.Degraded == nil, "got %+v, %v; want the answer of the store", d, err)
 	}
 }
 
@@ -323,9 +322,8 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	check := func(fault func(context.Context) error, want int) {
 		t.Helper()
 		s.fault = fault
-		if d, err := l.Check(get("/")); err != nil || d.Results[0].Remaining != want {
-			t.Errorf("got %+v, %v; want %d left", d, err, want)
-		}
+		d, err := l.Check(get("/"))
+		expect.True(t, err == nil && d.Results[0].Remaining == want, "got %+v, %v; want %d left", d, err, want)
 	}
 	check(nil, 4)
 	check(unreachable, 4)

@@ -79,9 +79,8 @@ func TestPairIsForgottenOnceItsHoldsHaveEnded(t *testing.T) {
 			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
 			time.Sleep(20 * time.Millisecond)
 		}
-		if stats := m.Stats(); stats.Held != 0 || stats.Keys > 2000 {
-			t.Errorf("%+v, want only keys of the last seconds", stats)
-		}
+		stats := m.Stats()
+		expect.True(t, stats.Held == 0 && stats.Keys <= 2000, "%+v, want only keys of the last seconds", stats)
 	})
 }
 
@@ -231,9 +230,8 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3}))(t)
 		time.Sleep(time.Hour) // nothing renews it by itself
 		s.want(t)
-		if err := l.Renew(t.Context(), d); err != nil || !s.settled[0].At.Equal(time.Now()) {
-			t.Fatalf("%v; renewed %+v", err, s.settled)
-		}
+		err := l.Renew(t.Context(), d)
+		must.True(t, err == nil && s.settled[0].At.Equal(time.Now()), "%v; renewed %+v", err, s.settled)
 		must.Do(t, errors.Join(l.Settle(t.Context(), d, "r", 9), l.Settle(t.Context(), d, "r", 1), l.Renew(t.Context(), d)))
 		must.Do(t, l.Settle(t.Context(), d, "", 0))
 		s.want(t, "renew r", "r 7→9", "charged plain 3→0")

@@ -346,9 +346,8 @@ func FuzzParseLimits(f *testing.F) {
 			if err := l.Validate(); err != nil {
 				t.Fatalf("%q: accepted %v: %v", s, l, err)
 			}
-			if again, err := core.ParseLimits(l.String()); err != nil || len(again) != 1 || again[0] != l {
-				t.Fatalf("%q: %q reads back as %v, %v", s, l, again, err)
-			}
+			again, err := core.ParseLimits(l.String())
+			must.True(t, err == nil && len(again) == 1 && again[0] == l, "%q: %q reads back as %v, %v", s, l, again, err)
 		}
 	})
 }

@@ -47,9 +47,8 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		expect.Equal(t, check(100), 0, "degraded decisions after the store came back")
 		synctest.Wait()
-		if h := l.StoreHealth(); h.Down || h.Calls != 0 || !h.Since.Equal(time.Now()) {
-			t.Errorf("got %+v, want closed since now", h)
-		}
+		h := l.StoreHealth()
+		expect.True(t, !h.Down && h.Calls == 0 && h.Since.Equal(time.Now()), "got %+v, want closed since now", h)
 		wantLines(t, log.String(), "level=WARN msg=\"spillgate: the store is unavailable", "level=INFO msg=\"spillgate: the store is back\"")
 	})
 }
@@ -127,9 +126,8 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 				expect.AtMost(t, s.calls.Load(), tt.calls, "calls for 15,000 requests")
 				l.Check(get("/")) // a probe, if the last requests came after a pause
 				synctest.Wait()
-				if h := l.StoreHealth(); !h.Down || h.Calls != 0 {
-					t.Errorf("got %+v, want open, and no call under way", h)
-				}
+				h := l.StoreHealth()
+				expect.True(t, h.Down && h.Calls == 0, "got %+v, want open, and no call under way", h)
 				wantLines(t, log.String(), "level=WARN")
 			})
 		})
@@ -191,9 +189,8 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 				for range 50 {
 					must.Equal(t, must.Get(l.Check(get("/")))(t).Degraded, nil, "after the store came back")
 				}
-				if h := l.StoreHealth(); h.Down || h.Calls > 0 {
-					t.Errorf("got %+v after the store came back", h)
-				}
+				h := l.StoreHealth()
+				expect.True(t, !h.Down && h.Calls <= 0, "got %+v after the store came back", h)
 			})
 		})
 	}
@@ -340,15 +337,12 @@ func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 				if want := uint64(3 * (flood - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
 					t.Errorf("got %+v, want %d requests, the last of them at the last flood", h, want)
 				}
-				if h.Down || h.Err != nil || h.Calls != 0 || !h.Since.IsZero() {
-					t.Errorf("got %+v: an overload is no outage", h)
-				}
+				expect.True(t, !h.Down && h.Err == nil && h.Calls == 0 && h.Since.IsZero(), "got %+v: an overload is no outage", h)
 				wantLines(t, log.String(), "level=WARN msg=\"spillgate: too many requests for the store at once")
 				time.Sleep(10 * time.Second)
 				checkAtOnce(t, l, flood, get("/"))
-				if wantLines(t, log.String(), "level=WARN", "level=WARN"); s.calls.Load() != 1000+4*bound {
-					t.Errorf("%d calls, want 4,096 of each flood", s.calls.Load())
-				}
+				wantLines(t, log.String(), "level=WARN", "level=WARN")
+				expect.Equal(t, s.calls.Load(), 1000+4*bound, "calls (4,096 of each flood)")
 			})
 		})
 	}
@@ -423,9 +417,8 @@ func TestSettlementsPassAnOpenBreaker(t *testing.T) {
 		for range 30 {
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "other", Key: "k"}))(t)
 		}
-		if late.Store(false); !l.StoreHealth().Down {
-			t.Error("the breaker is closed after 30 late calls")
-		}
+		late.Store(false)
+		expect.True(t, l.StoreHealth().Down, "the breaker is closed after 30 late calls")
 		for _, d := range held {
 			expect.NoError(t, l.Settle(t.Context(), d, "login", 1), "settle")
 		}

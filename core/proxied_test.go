@@ -90,9 +90,8 @@ func TestSuggestedTrustTellsClientsApart(t *testing.T) {
 			r := get("/")
 			r.RemoteAddr = netip.AddrPortFrom(addr, 80).String()
 			r.Header.Set("X-Forwarded-For", client)
-			if got, err := key(r); got != "ip:"+client || err != nil {
-				t.Errorf("%s for %s: got %q, %v", peer, client, got, err)
-			}
+			got, err := key(r)
+			expect.True(t, got == "ip:"+client && err == nil, "%s for %s: got %q, %v", peer, client, got, err)
 		}
 	}
 }
@@ -199,9 +198,8 @@ func TestRoutePattern(t *testing.T) {
 func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
 	r := get("/")
 	expect.Equal(t, core.RoutePattern(r), "", "core.RoutePattern(r)")
-	if r.Pattern = "/p"; core.RoutePattern(r) != "/p" {
-		t.Errorf("got %q, want the pattern of the mux", core.RoutePattern(r))
-	}
+	r.Pattern = "/p"
+	expect.Equal(t, core.RoutePattern(r), "/p", "the pattern of the mux")
 }
 
 // A callback may read the body of a request, which can be read only once.
@@ -316,9 +314,8 @@ func TestEndTakesOverEachChange(t *testing.T) {
 		r.Method = "POST"
 		served(r, row.change)
 		expect.True(t, row.seen(r), "%s: the caller does not find it: %+v", why, r)
-		if _, ok := core.FromContext(r.Context()); ok {
-			t.Errorf("%s: the caller's context carries a decision", why)
-		}
+		_, ok := core.FromContext(r.Context())
+		expect.True(t, !ok, "%s: the caller's context carries a decision", why)
 	}
 }
 
@@ -334,9 +331,8 @@ func TestRequestServedAgainIsChargedAgain(t *testing.T) {
 		func(*http.Request) {},
 	} {
 		g, err := l.Guard(r.Context(), r, nil)
-		if d := g.Decision(); err != nil || d.Results[0].Remaining != 4-i {
-			t.Fatalf("request %d: got %+v, %v; want %d left", i+1, d, err, 4-i)
-		}
+		d := g.Decision()
+		must.True(t, err == nil && d.Results[0].Remaining == 4-i, "request %d: got %+v, %v; want %d left", i+1, d, err, 4-i)
 		change(g.Request())
 		g.End()
 	}

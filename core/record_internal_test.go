@@ -92,9 +92,8 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		}
 	}
 	set := r.WithContext(r.Context())
-	if set.SetPathValue("id", "7"); identical(r, set) {
-		t.Error("a request with a path value is identical")
-	}
+	set.SetPathValue("id", "7")
+	expect.True(t, !identical(r, set), "a request with a path value is identical")
 	routed := 0
 	before := r
 	for range 2 { // the second mux finds the same pattern and value in the request
@@ -199,8 +198,7 @@ func TestRequestThatHoldsNothingHasNoTimer(t *testing.T) {
 	rules := []Rule{PerHour(9).By(func(*http.Request) (string, error) { return "k", nil }), PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })}
 	rules[0].Name, rules[1].Name = "a", "b"
 	g, err := Must(New(rules)).Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-	if e := g.own.receipt.extra; err != nil || e.timer != nil {
-		t.Errorf("%v, %+v", err, e)
-	}
+	e := g.own.receipt.extra
+	expect.True(t, err == nil && e.timer == nil, "%v, %+v", err, e)
 	g.End()
 }

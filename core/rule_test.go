@@ -148,9 +148,8 @@ func TestRuleWithoutKeyIsForTake(t *testing.T) {
 	nowhere.Name, nowhere.Match = "nowhere", func(*http.Request) bool { return false }
 	l := core.Must(core.New([]core.Rule{allow10(), jobs, nowhere}))
 	for _, allowed := range []bool{true, false} {
-		if d, err := l.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"}); err != nil || d.Allowed != allowed {
-			t.Errorf("got %+v, %v, want allowed %v", d, err, allowed)
-		}
+		d, err := l.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"})
+		expect.True(t, err == nil && d.Allowed == allowed, "got %+v, %v, want allowed %v", d, err, allowed)
 	}
 	for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
 		_, err := decide(get("/"))
@@ -168,9 +167,8 @@ func TestRuleWithoutKeyIsForTake(t *testing.T) {
 func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(10)}}}))
 	for range 10 {
-		if d, err := l.Check(get("/")); err != nil || !d.Allowed {
-			t.Fatalf("got %+v, %v", d, err)
-		}
+		d, err := l.Check(get("/"))
+		must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
 	}
 	rules := []core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(100)}}, named("b")}
 	must.Do(t, l.SetRules(rules))
@@ -367,9 +365,8 @@ func TestStoresThatCannotBeCompared(t *testing.T) {
 func TestSkipsAddUp(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{named("a")}, core.WithSkip(hasPath("/health")), core.WithSkip(hasPath("/ready"))))
 	for path, want := range map[string]int{"/health": 0, "/ready": 0, "/": 1} {
-		if got := applied(t, l, get(path)); len(got) != want {
-			t.Errorf("%s: rules %q apply, want %d", path, got, want)
-		}
+		got := applied(t, l, get(path))
+		expect.Equal(t, len(got), want, "%s: rules %q apply", path, got)
 	}
 }
 

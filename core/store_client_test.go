@@ -50,9 +50,8 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 				t.Errorf("call %d, %vµs later: its deadline is %v after the first call, want %vµs", i, i*500, got, want)
 			}
 			expect.Equal(t, seen[i].Done() == seen[0].Done(), i < 3, "call %d shares the channel of the first", i)
-			if got := seen[i].Value(word{}); got != i {
-				t.Errorf("call %d has value %v of its request", i, got)
-			}
+			got := seen[i].Value(word{})
+			expect.True(t, got == i, "call %d has value %v of its request", i, got)
 			expect.Equal(t, seen[i].Err(), nil, "call %d: its context ended with the call", i)
 		}
 		time.Sleep(time.Until(begun.Add(64 * time.Millisecond)))
@@ -73,9 +72,8 @@ func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 			var cancel context.CancelFunc
 			derived, cancel = context.WithTimeout(ctx, time.Hour)
 			_ = cancel // the deadline of the call is to end it
-			if n := runtime.NumGoroutine(); n > before {
-				t.Errorf("%d goroutines more", n-before)
-			}
+			n := runtime.NumGoroutine()
+			expect.AtMost(t, n, before, "%d goroutines more", n-before)
 			return nil
 		}
 		withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/").WithContext(client))
@@ -138,9 +136,8 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 			}
 			take("other")
 		}
-		if h := l.StoreHealth(); h.Down {
-			t.Fatalf("got %+v after 4 failures", h)
-		}
+		h := l.StoreHealth()
+		must.True(t, !h.Down, "got %+v after 4 failures", h)
 		take("other")
 		if h := l.StoreHealth(); !h.Down || s.calls.Load() != 5 {
 			t.Errorf("got %+v after 5 failures of %d calls; local decisions must not count as successes", h, s.calls.Load())

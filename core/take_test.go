@@ -297,13 +297,11 @@ func TestGrants(t *testing.T) {
 		t.Errorf("got %+v first and %+v last", first, last)
 	}
 	got.Made["plan"], got.Last[0].Key = 0, "changed"
-	if again := l.Grants(); again.Made["plan"] != 120 || again.Last[0].Key != "k2" {
-		t.Error("what Grants returns is not a copy")
-	}
+	again := l.Grants()
+	expect.True(t, again.Made["plan"] == 120 && again.Last[0].Key == "k2", "what Grants returns is not a copy")
 	for name, l := range map[string]*core.Limiter{"nil": nil, "zero": new(core.Limiter)} {
-		if got := l.Grants(); got.Made != nil || got.Last != nil {
-			t.Errorf("%s: got %+v", name, got)
-		}
+		got := l.Grants()
+		expect.True(t, got.Made == nil && got.Last == nil, "%s: got %+v", name, got)
 	}
 }
 

@@ -149,9 +149,8 @@ func TestUsageKeepsTheFormOfTheRequest(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(key)}))
 	r := httptest.NewRequest("POST", "/", strings.NewReader("user=ann"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if _, err := l.Usage(r); err != nil || r.PostForm.Get("user") != "ann" {
-		t.Errorf("got the form %v, %v, want the user ann", r.PostForm, err)
-	}
+	_, err := l.Usage(r)
+	expect.True(t, err == nil && r.PostForm.Get("user") == "ann", "got the form %v, %v, want the user ann", r.PostForm, err)
 }
 
 func TestOverride(t *testing.T) {

@@ -125,9 +125,8 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 		longer.MaxWait = time.Second
 		for i, want := range []time.Duration{250, 350} {
 			c := []core.Claim{job, longer}[i]
-			if d, _ := l.Take(t.Context(), c); !d.Allowed || d.Wait != want*time.Millisecond {
-				t.Errorf("%+v, want a wait of %dms", d, want)
-			}
+			d, _ := l.Take(t.Context(), c)
+			expect.True(t, d.Allowed && d.Wait == want*time.Millisecond, "%+v, want a wait of %dms", d, want)
 		}
 	})
 }
@@ -242,9 +241,8 @@ func TestWaitThatContextEnds(t *testing.T) {
 				if _, err := l.Wait(ctx, job); err != row.err || time.Since(begun) != row.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(begun), row.err, row.after)
 				}
-				if d, _ := l.Take(t.Context(), job); d.Wait != row.next {
-					t.Errorf("the next request waits %v, want %v", d.Wait, row.next)
-				}
+				d, _ := l.Take(t.Context(), job)
+				expect.Equal(t, d.Wait, row.next, "the next request waits")
 			})
 		})
 	}
@@ -257,9 +255,8 @@ func TestContextEndsInTheStore(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{waiting("1/h", time.Minute)}, core.WithStore(s)))
 	expect.ErrorIs(t, expect.ErrorOf(l.Wait(ctx, job)), context.Canceled, "l.Wait(ctx, job))")
 	s.take = func() {}
-	if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
-		t.Errorf("%+v, want that nothing is charged", d)
-	}
+	d, _ := l.Take(t.Context(), job)
+	expect.True(t, d.Allowed && d.Wait == 0, "%+v, want that nothing is charged", d)
 }
 
 // hooked is a store that calls take before each Take, and counts the Takes and the Settles.
@@ -296,9 +293,8 @@ func TestWaitDenied(t *testing.T) {
 		if err != nil || d.Allowed || d.RetryAfter() != 30*time.Second || time.Since(begun) > 0 {
 			t.Errorf("%+v, %v after %v; want a denial for 30s at once", d, err, time.Since(begun))
 		}
-		if _, err = l.Wait(t.Context()); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("without claims: %v", err)
-		}
+		_, err = l.Wait(t.Context())
+		expect.ErrorIs(t, err, core.ErrInvalid, "without claims")
 	})
 }
 
@@ -323,9 +319,8 @@ func TestBanAndWait(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		for i := range 3 {
 			want := 2*time.Second + time.Duration(i)*100*time.Millisecond
-			if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", MaxWait: time.Minute}); !d.Allowed || d.Wait != want {
-				t.Errorf("request %d: %+v, want a wait of %v", i, d, want)
-			}
+			d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", MaxWait: time.Minute})
+			expect.True(t, d.Allowed && d.Wait == want, "request %d: %+v, want a wait of %v", i, d, want)
 		}
 	})
 }
@@ -341,12 +336,10 @@ func TestResetKeepsTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		must.Do(t, errors.Join(l.Reset(t.Context(), "r", "k"), l.SetRules([]core.Rule{waiting("1/m", 0)})))
-		if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
-			t.Errorf("after the reset: %+v", d)
-		}
-		if all.Wait(); time.Since(begun) != 400*time.Millisecond {
-			t.Errorf("the last one went after %v, want 400ms", time.Since(begun))
-		}
+		d, _ := l.Take(t.Context(), job)
+		expect.True(t, d.Allowed && d.Wait == 0, "after the reset: %+v", d)
+		all.Wait()
+		expect.Equal(t, time.Since(begun), 400*time.Millisecond, "the last one went after")
 	})
 }
 
@@ -413,9 +406,8 @@ func TestWaitAfterItsContextHasEnded(t *testing.T) {
 		t.Errorf("%+v, %v after %d calls of the store; want the error of the context at once", d, err, s.calls.Load())
 	}
 	var none context.Context
-	if d, err := l.Wait(none, job); err != nil || !d.Allowed {
-		t.Errorf("without a context: %+v, %v", d, err)
-	}
+	d := must.Get(l.Wait(none, job))(t)
+	expect.True(t, d.Allowed, "without a context: %+v", d)
 }
 
 // TestManyBeginToWaitAtOnce checks that at most a quarter of WithMaxWaiting requests of one key wait, even if all begin at the
@@ -486,9 +478,8 @@ func TestGuardSleeps(t *testing.T) {
 		if !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, context.Canceled) || g.Admitted() {
 			t.Errorf("canceled: %v", err)
 		}
-		if _, ok := core.FromContext(g.Request().Context()); ok {
-			t.Error("the context of a canceled request carries a decision")
-		}
+		_, ok := core.FromContext(g.Request().Context())
+		expect.True(t, !ok, "the context of a canceled request carries a decision")
 		g.End()
 		d, _ := l.Peek(get("/"))
 		if d.Wait != 50*time.Second || d.Results[1].Remaining != 9 || d.Results[2].Remaining != 97 {
@@ -524,9 +515,8 @@ func TestWaitWithoutTheStore(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed {
-					t.Errorf("%+v, %v", d, err)
-				}
+				d, err := l.Wait(t.Context(), job)
+				expect.True(t, err == nil && d.Allowed, "%+v, %v", d, err)
 			})
 		}
 		synctest.Wait()
@@ -537,9 +527,8 @@ func TestWaitWithoutTheStore(t *testing.T) {
 				t.Errorf("without the store: %+v, %v; want a wait of %v", d, err, want)
 			}
 		}
-		if all.Wait(); time.Since(begun) != 300*time.Millisecond {
-			t.Errorf("the last one went after %v, want 300ms", time.Since(begun))
-		}
+		all.Wait()
+		expect.Equal(t, time.Since(begun), 300*time.Millisecond, "the last one went after")
 	})
 }
 
@@ -567,9 +556,8 @@ func TestTenThousandWait(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10_004 { // one of each key goes at once
 			all.Go(func() {
-				if d, err := l.Wait(t.Context(), of(i%4)); err != nil || !d.Allowed {
-					t.Errorf("%+v, %v", d, err)
-				}
+				d, err := l.Wait(t.Context(), of(i%4))
+				expect.True(t, err == nil && d.Allowed, "%+v, %v", d, err)
 			})
 		}
 		synctest.Wait()
@@ -578,9 +566,8 @@ func TestTenThousandWait(t *testing.T) {
 			t.Errorf("%+v, %v; want that a request that fits goes on", d, err)
 		}
 		for key, want := range map[int]time.Duration{0: 2501 * time.Millisecond, 5: time.Millisecond} {
-			if d, err := l.Wait(t.Context(), of(key)); err != nil || d.Allowed || d.RetryAfter() != want {
-				t.Errorf("%+v, %v; want a denial for %v", d, err, want)
-			}
+			d, err := l.Wait(t.Context(), of(key))
+			expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == want, "%+v, %v; want a denial for %v", d, err, want)
 		}
 		all.Wait()
 	})
@@ -638,14 +625,12 @@ func TestAllocationsOfAWait(t *testing.T) {
 	allocations := func(burst int) float64 {
 		l := core.Must(core.New([]core.Rule{{Name: "r", Limits: []core.Limit{core.PerSecond(10_000).WithBurst(burst)}, MaxWait: time.Hour}}))
 		return testing.AllocsPerRun(200, func() {
-			if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed {
-				t.Errorf("%+v, %v", d, err)
-			}
+			d, err := l.Wait(t.Context(), job)
+			expect.True(t, err == nil && d.Allowed, "%+v, %v", d, err)
 		})
 	}
-	if without, with := allocations(1_000_000), allocations(1); with > without+3 {
-		t.Errorf("%v allocations for a request that waits, %v for one that does not", with, without)
-	}
+	without, with := allocations(1_000_000), allocations(1)
+	expect.AtMost(t, with, without+3, "allocations for a request that waits, %v for one that does not", without)
 }
 
 // TestDeadlineIsAMaxWait sends 200 requests at once whose contexts end after a second. Requests whose turn comes in time are

@@ -188,9 +188,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 		if err != nil || d.Allowed || d.RetryAfter() != time.Hour || time.Since(begun) > 0 || len(d.Results) != 3 {
 			t.Errorf("%+v, %v after %v; want a denial for 1h at once", d, err, time.Since(begun))
 		}
-		if key, ok := d.Key("places"); !ok || key != "const:all" {
-			t.Errorf("the key is %q, %t", key, ok)
-		}
+		key, ok := d.Key("places")
+		expect.True(t, ok && key == "const:all", "the key is %q, %t", key, ok)
 		limits := 0
 		for _, c := range seen {
 			limits += len(c.Limits)
@@ -214,9 +213,8 @@ func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 			}
 		}
 		for _, decide := range []func(*http.Request) (core.Decision, error){l.Peek, l.Check} {
-			if d, err := decide(get("/")); err != nil || d.Allowed || d.RetryAfter() != time.Second {
-				t.Errorf("%+v, %v; want no place", d, err)
-			}
+			d, err := decide(get("/"))
+			expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == time.Second, "%+v, %v; want no place", d, err)
 		}
 	})
 }
@@ -445,9 +443,8 @@ func TestOnePeerTakesAQuarter(t *testing.T) {
 				if n := l.StoreHealth().Waiting; n != row.want || denied != 10-row.want || s.takes != 20 || s.settles != 0 {
 					t.Errorf("%d wait and %d were denied in %d takes and %d settles, want %d and %d in 20 and 0", n, denied, s.takes, s.settles, row.want, 10-row.want)
 				}
-				if all.Wait(); l.StoreHealth().Waiting != 0 {
-					t.Errorf("%d still wait", l.StoreHealth().Waiting)
-				}
+				all.Wait()
+				expect.Equal(t, l.StoreHealth().Waiting, 0, "still wait")
 			})
 		})
 	}

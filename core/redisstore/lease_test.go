@@ -232,13 +232,11 @@ func TestUnusedRequestsOfSeveralProcessesCount(t *testing.T) {
 		}
 		time.Sleep(time.Second) // until all is returned
 		d := must.Get(all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true}))(t)
-		if got, want := d.Results[0].Remaining, 10000-used; got > want || got < want-1 {
-			t.Errorf("%d remain, want %d, or one less", got, want)
-		}
+		got, want := d.Results[0].Remaining, 10000-used
+		expect.True(t, got <= want && got >= want-1, "%d remain, want %d, or one less", got, want)
 		for _, l := range all {
-			if h := l.StoreHealth().Leases; h.Decisions == 0 || h.Returned == 0 {
-				t.Errorf("a process did not lease: %+v", h)
-			}
+			h := l.StoreHealth().Leases
+			expect.True(t, h.Decisions != 0 && h.Returned != 0, "a process did not lease: %+v", h)
 		}
 	})
 }
@@ -258,9 +256,8 @@ func TestRetryAfterOfALeasedKey(t *testing.T) {
 				}
 				denied++
 				time.Sleep(d.RetryAfter() - 100*time.Microsecond)
-				if again := takeLeased(t, l, cost); !again.Allowed {
-					t.Errorf("%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
-				}
+				again := takeLeased(t, l, cost)
+				expect.True(t, again.Allowed, "%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
 			}
 			expect.AtLeast(t, denied, 12, "%s: how often denied", limits)
 			expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "%s: no decision came from a lease", limits)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // allAlgorithms are five requests a day, by each algorithm.
@@ -44,9 +45,8 @@ var claimRows = []row{
 			for range 20 {
 				s.take(claim(limit, limit, 1))
 			}
-			if last := s.take(claim(limit, limit, 1))[0].RetryAfter; last > first {
-				s.Errorf("%s: retry after %v at first, %v at last", limit, first, last)
-			}
+			last := s.take(claim(limit, limit, 1))[0].RetryAfter
+			expect.True(s, last <= first, "%s: retry after %v at first, %v at last", limit, first, last)
 		}
 	}},
 	{"the same rule and key twice are decided and charged as their sum", func(s *suite) {
@@ -147,9 +147,8 @@ var claimRows = []row{
 		}
 	}},
 	{"no claims give no results and no error", func(s *suite) {
-		if results := s.take(); len(results) != 0 {
-			s.Errorf("%d results", len(results))
-		}
+		results := s.take()
+		expect.Equal(s, len(results), 0, "results")
 	}},
 	{"results are appended", func(s *suite) {
 		dst := make([]core.Result, 1, 8)
@@ -182,9 +181,8 @@ var claimRows = []row{
 	}},
 	{"decisions are made now, by a clock that does not go back", func(s *suite) {
 		for range 100 {
-			if off := time.Since(s.take(claim("key", "5/d", 1))[0].At).Abs(); off > 2*minute {
-				s.Fatalf("decided %v from now", off)
-			}
+			off := time.Since(s.take(claim("key", "5/d", 1))[0].At).Abs()
+			must.True(s, off <= 2*minute, "decided %v from now", off)
 		}
 	}},
 	{"a strict rate admits no more if a lax rate is asked in between", func(s *suite) {
@@ -274,9 +272,8 @@ const (
 var concurrencyRows = []row{
 	{"of many concurrent requests of a key, exactly the limit is admitted", func(s *suite) {
 		for _, limit := range []string{"70/d", "70/1000d;fixed-window", "70/d;sliding-window", "70/d;sliding-log"} {
-			if n := s.storm(func() []core.Claim { return []core.Claim{claim(limit, limit, 1)} }); n != rate {
-				s.Errorf("%s: %d admitted", limit, n)
-			}
+			n := s.storm(func() []core.Claim { return []core.Claim{claim(limit, limit, 1)} })
+			expect.Equal(s, n, rate, "%s: admitted", limit)
 		}
 	}},
 	{"claims in any order neither deadlock nor admit too many", func(s *suite) {

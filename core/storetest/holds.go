@@ -89,9 +89,8 @@ var holdRows = []row{
 		s.expect(words("no 0"), hold(claim("none", "0 at once", 1)))
 	}},
 	{"of many concurrent holds, exactly the limit is in flight", func(s *suite) {
-		if n := s.storm(func() []core.Claim { return []core.Claim{hold(claim("key", "70 at once", 1))} }); n != rate {
-			s.Errorf("%d in flight", n)
-		}
+		n := s.storm(func() []core.Claim { return []core.Claim{hold(claim("key", "70 at once", 1))} })
+		expect.Equal(s, n, rate, "in flight")
 	}},
 	{"concurrent takes and settlements at 0 leave nothing charged", func(s *suite) {
 		s.each(func() {
@@ -192,9 +191,8 @@ var banRows = []row{
 	{"the ban of a limit does not deny another tier, and stays", func(s *suite) {
 		s.take(claim("key", "5/10m;ban=1h", 5))
 		s.expect(words("yes 94"), claim("key", "100/10m", 1))
-		if r := s.take(peek(claim("key", "5/10m;ban=1h", 1)))[0]; r.Allowed || r.RetryAfter > time.Hour || r.RetryAfter < 50*minute {
-			s.Errorf("%+v, want a ban of 1h", r)
-		}
+		r := s.take(peek(claim("key", "5/10m;ban=1h", 1)))[0]
+		expect.True(s, !r.Allowed && r.RetryAfter <= time.Hour && r.RetryAfter >= 50*minute, "%+v, want a ban of 1h", r)
 	}},
 	{"a hold begins no ban, and its final cost does", func(s *suite) {
 		held := s.charge(hold(claim("key", "2/h;ban=10h", 2)))
@@ -202,9 +200,8 @@ var banRows = []row{
 		s.expect(words("yes 2"), peek(claim("key", "2/h;ban=10h", 1)))
 		held = s.charge(hold(claim("key", "2/h;ban=10h", 2)))
 		s.end(held[0], 2)
-		if r := s.take(claim("key", "2/h;ban=10h", 1))[0]; r.Allowed || r.RetryAfter < 9*time.Hour {
-			s.Errorf("%+v, want a ban of 10h", r)
-		}
+		r := s.take(claim("key", "2/h;ban=10h", 1))[0]
+		expect.True(s, !r.Allowed && r.RetryAfter >= 9*time.Hour, "%+v, want a ban of 10h", r)
 	}},
 }
 
@@ -259,12 +256,10 @@ var waitRows = []row{
 		}
 		held := other
 		held.Peek, held.Hold = false, true
-		if r := s.take(held)[0]; !r.Allowed {
-			s.Errorf("%+v, want that the peek holds nothing", r)
-		}
-		if results = s.take(c, other); results[1].Allowed {
-			s.Errorf("%+v, want a denial by the peek", results)
-		}
+		r := s.take(held)[0]
+		expect.True(s, r.Allowed, "%+v, want that the peek holds nothing", r)
+		results = s.take(c, other)
+		expect.True(s, !results[1].Allowed, "%+v, want a denial by the peek", results)
 		s.expectTurns(first.At, c, 20*second)
 	}},
 	{"a burst does not wait, and a cost above it is never admitted", func(s *suite) {
@@ -272,17 +267,15 @@ var waitRows = []row{
 		first := s.take(c)[0]
 		s.expectTurns(first.At, c, 30*second)
 		c.Cost = 4
-		if r := s.take(c)[0]; r.Allowed || r.RetryAfter != never {
-			s.Errorf("a cost above the capacity: %+v", r)
-		}
+		r := s.take(c)[0]
+		expect.True(s, !r.Allowed && r.RetryAfter == never, "a cost above the capacity: %+v", r)
 	}},
 	{"each limit of a claim has a turn of its own", func(s *suite) {
 		c := waiting(claim("key", "6/m;burst=1, 180/h;burst=1", 1), minute)
 		first := s.take(c)[0].At
 		for i, r := range s.take(c) {
-			if want := []time.Duration{10 * second, 20 * second}[i]; !r.Allowed || turn(r).Sub(first) != want {
-				s.Errorf("limit %d: %+v, want a turn after %v", i+1, r, want)
-			}
+			want := []time.Duration{10 * second, 20 * second}[i]
+			expect.True(s, r.Allowed && turn(r).Sub(first) == want, "limit %d: %+v, want a turn after %v", i+1, r, want)
 		}
 		s.settle(settled([]core.Claim{c}, s.take(c))...)
 		s.expectTurns(first, c, 20*second)
@@ -304,9 +297,8 @@ var waitRows = []row{
 		c := dryRun(slow("key", 15*second))
 		first := s.take(c)[0].At
 		s.expectTurns(first, c, 10*second)
-		if r := s.take(c)[0]; r.Allowed || r.At.Add(r.RetryAfter).Sub(first) != 5*second {
-			s.Errorf("%+v, want a retry after 5s", r)
-		}
+		r := s.take(c)[0]
+		expect.True(s, !r.Allowed && r.At.Add(r.RetryAfter).Sub(first) == 5*second, "%+v, want a retry after 5s", r)
 	}},
 	{"the last turn is free once it is given back; other turns are not", func(s *suite) {
 		c := slow("key", minute)
@@ -362,9 +354,8 @@ var waitRows = []row{
 	}},
 	{"no request waits for the holds of others", func(s *suite) {
 		s.take(hold(claim("key", "6/m;burst=1", 1)))
-		if r := s.take(slow("key", minute))[0]; r.Allowed || r.RetryAfter != second {
-			s.Errorf("%+v, want a denial for a second", r)
-		}
+		r := s.take(slow("key", minute))[0]
+		expect.True(s, !r.Allowed && r.RetryAfter == second, "%+v, want a denial for a second", r)
 	}},
 	{"a reset frees all turns", func(s *suite) {
 		c := slow("key", minute)
@@ -373,9 +364,8 @@ var waitRows = []row{
 		s.advance(10 * ms)
 		s.reset("rule", "key")
 		s.advance(10 * ms)
-		if r := s.take(c)[0]; r.Wait != 0 {
-			s.Errorf("after the reset: %+v", r)
-		}
+		r := s.take(c)[0]
+		expect.Equal(s, r.Wait, 0, "after the reset: %+v", r)
 		s.settle(booked...)
 		if r := s.take(c)[0]; r.Wait < 5*second {
 			s.Errorf("a turn from before the reset was given back: %+v", r)

@@ -40,9 +40,8 @@ var refundRows = []row{
 			if limit == "5/d" { // of its two, a moment's worth may have drained
 				least = 3
 			}
-			if left := s.take(peek(c))[0].Remaining; left < least || left > 4 {
-				s.Errorf("%s: %d remain, want at least %d and at most 4", limit, left, least)
-			}
+			left := s.take(peek(c))[0].Remaining
+			expect.True(s, left >= least && left <= 4, "%s: %d remain, want at least %d and at most 4", limit, left, least)
 		}
 	}},
 	{"a refund of the same pair twice gives back both", func(s *suite) {

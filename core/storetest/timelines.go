@@ -209,9 +209,8 @@ var calendarRows = []row{
 			r := s.take(claim(limit, limit, 1))[0]
 			_, end := r.Limit.Calendar.Window(r.At)
 			for _, wait := range []time.Duration{r.RetryAfter, r.RefillAfter, r.ResetAfter} {
-				if off := r.At.Add(wait).Sub(end).Abs(); r.Allowed || off > time.Second {
-					s.Errorf("used up: %+v, want a wait until %v", r, end)
-				}
+				off := r.At.Add(wait).Sub(end).Abs()
+				expect.True(s, !r.Allowed && off <= time.Second, "used up: %+v, want a wait until %v", r, end)
 			}
 		}
 	}},
@@ -323,9 +322,8 @@ var endRows = []row{
 		s.wait(untilEnded)
 		at := held[0].At
 		held[0].Renew = true
-		if s.settle(held...); !held[0].At.Equal(at) {
-			s.Errorf("renewed at %v what was held at %v", held[0].At, at)
-		}
+		s.settle(held...)
+		expect.True(s, held[0].At.Equal(at), "renewed at %v what was held at %v", held[0].At, at)
 		s.expect(words("yes 4", "yes 2"), peek(claim("key", "5/d, 2 at once", 1)))
 	}},
 	{"a hold that was renewed ends a minute later", func(s *suite) {
