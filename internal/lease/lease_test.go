@@ -15,9 +15,8 @@ func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 		l.use(used)
 		expect.Equal(t, l.isLow(0, leaseLength), used == 4, "no loan, and %d were used", used)
 		l.credit(0, leaseLength, 1, leaseLength, 3)
-		if l.take(0, leaseLength, 3); l.isLow(0, leaseLength) != (used == 4) {
-			t.Errorf("low after %d, and all of 3: %v", used, used != 4)
-		}
+		l.take(0, leaseLength, 3)
+		expect.Equal(t, l.isLow(0, leaseLength), used == 4, "low after %d, and all of 3: %v", used, used != 4)
 		l.credit(0, leaseLength, 1, leaseLength, 8)
 		for i := range 8 {
 			expect.Equal(t, l.isLow(0, leaseLength), l.isBusy() && l.available() <= 2, "after %d of 8", i)
@@ -118,9 +117,8 @@ func TestARefundGoesToItsLoanAndNoFurtherThanItsSize(t *testing.T) {
 	} {
 		expect.Equal(t, l.refund(int64(30*ms), leaseLength, row.at, row.n), row.want, "%s: of %d", row.why, row.n)
 	}
-	if l.take(int64(30*ms), leaseLength, 4); l.refund(int64(30*ms), leaseLength, serverAt(30*ms)+1, 1) != 0 {
-		t.Error("a refund of a request that is still to come")
-	}
+	l.take(int64(30*ms), leaseLength, 4)
+	expect.Equal(t, l.refund(int64(30*ms), leaseLength, serverAt(30*ms)+1, 1), 0, "a refund of a request that is still to come")
 	l.advance(int64(110*ms), leaseLength)
 	expect.Equal(t, l.refund(int64(110*ms), leaseLength, serverAt(30*ms), 1), 0, "a refund without a loan")
 }
@@ -139,12 +137,10 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 	l.unused.add(1, 1)
 	expect.True(t, !l.isIdle(), "with something to return")
-	if u := l.takeUnused(); u.Count != 1 || !l.isIdle() || l.takeUnused() != (Unused{}) {
-		t.Errorf("returns %v", u)
-	}
-	if l.pause = 1; l.isIdle() {
-		t.Error("during a pause")
-	}
+	u := l.takeUnused()
+	expect.True(t, u.Count == 1 && l.isIdle() && l.takeUnused() == (Unused{}), "returns %v", u)
+	l.pause = 1
+	expect.True(t, !l.isIdle(), "during a pause")
 }
 
 // A leaseStep is a step of a timeline of a lease of 100 ms. At 0 the first span begins.
@@ -246,9 +242,8 @@ func runLease(t *testing.T, steps []leaseStep) {
 		switch s.do {
 		case "take":
 			at, ok := l.take(now, leaseLength, s.n)
-			if last = (Unused{at, s.n}); ok != s.ok {
-				t.Errorf("step %d: take of %d: %v", i+1, s.n, ok)
-			}
+			last = (Unused{at, s.n})
+			expect.Equal(t, ok, s.ok, "step %d: take of %d", i+1, s.n)
 		case "put back":
 			l.putBack(last.At, last.Count)
 		case "credit":
@@ -356,8 +351,7 @@ func TestUnusedKeepsTheEarliestInstant(t *testing.T) {
 		at, n int64
 		want  Unused
 	}{{20, 0, Unused{}}, {30, 5, Unused{30, 5}}, {30, 2, Unused{30, 7}}, {20, 0, Unused{30, 7}}, {20, 1, Unused{20, 8}}, {40, 2, Unused{20, 10}}} {
-		if u.add(row.at, row.n); u != row.want {
-			t.Errorf("with %d of %d: got %v, want %v", row.n, row.at, u, row.want)
-		}
+		u.add(row.at, row.n)
+		expect.Equal(t, u, row.want, "with %d of %d", row.n, row.at)
 	}
 }

@@ -47,9 +47,8 @@ func TestARefillIsAddedToItsLease(t *testing.T) {
 	if f.entry.available() != 20 || f.entry.pause != 0 || f.entry.refill != nil {
 		t.Errorf("%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.refill)
 	}
-	if n := s.LeaseStats().Returned; n != 5 || s.remains(t, c) != 80 {
-		t.Errorf("%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
-	}
+	n := s.LeaseStats().Returned
+	expect.True(t, n == 5 && s.remains(t, c) == 80, "%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
 }
 
 // If the call for a refill was not sent, the requests that it should have returned are returned later.
@@ -173,9 +172,8 @@ func TestARefillIsDoneWhenItHasRun(t *testing.T) {
 	goOn := make(chan struct{})
 	s.next(func() error { <-goOn; return nil })
 	c.Cost = 6
-	if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
-		t.Fatal("not decided from the lease")
-	}
+	_, ok := s.TakeLocal([]core.Claim{c}, nil)
+	must.True(t, ok, "not decided from the lease")
 	shard, _ := s.table().placeOf(c)
 	shard.mu.Lock()
 	g := e.refill

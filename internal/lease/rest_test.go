@@ -53,26 +53,23 @@ func TestAnInvalidClaimEndsNoLease(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Lease = time.Hour
-	if _, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d"), c}, nil); !errors.Is(err, core.ErrInvalid) || e.available() != 10 {
-		t.Errorf("%v, %d left", err, e.available())
-	}
+	_, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d"), c}, nil)
+	expect.True(t, errors.Is(err, core.ErrInvalid) && e.available() == 10, "%v, %d left", err, e.available())
 }
 
 func TestATakeOfALeasedKeyTakesOnce(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
-	if r, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil || len(r) != 1 || e.available() != 9 {
-		t.Errorf("%+v, %v, %d left", r, err, e.available())
-	}
+	r, err := s.Take(t.Context(), []core.Claim{c}, nil)
+	expect.True(t, err == nil && len(r) == 1 && e.available() == 9, "%+v, %v, %d left", r, err, e.available())
 }
 
 func TestAFailureOfAColdKeyIsAnError(t *testing.T) {
 	s := newFake(t)
 	cut := errors.New("cut")
 	s.next(func() error { return cut })
-	if r, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d")}, nil); !errors.Is(err, cut) || len(r) > 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d")}, nil)
+	expect.True(t, errors.Is(err, cut) && len(r) <= 0, "%+v, %v", r, err)
 }
 
 // A peek, a denied request and a request that cannot be leased do not count as the first request of a key.
@@ -98,9 +95,8 @@ func TestAColdRequestGetsWhatOthersHaveLeasedMeanwhile(t *testing.T) {
 	c := leasedFor("k", "20/d")
 	c.Cost = 15
 	s.next(func() error { s.lend(t, c, 10); return nil })
-	if r, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil || !r[0].Allowed || r[0].Remaining != 5 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := s.Take(t.Context(), []core.Claim{c}, nil)
+	expect.True(t, err == nil && r[0].Allowed && r[0].Remaining == 5, "%+v, %v", r, err)
 }
 
 // While a call is denied, another refill of this process may arrive. The call is made again and returns that refill too, but
@@ -130,9 +126,8 @@ func TestADenialIsOneCall(t *testing.T) {
 	c.Cost = 21
 	for _, claims := range [][]core.Claim{{c}, {c, leasedFor("o", "20/d")}} {
 		runs := s.calls.Load()
-		if r, err := s.Take(t.Context(), claims, nil); err != nil || r[0].Allowed || s.calls.Load() != runs+1 {
-			t.Errorf("%+v, %v, %d calls", r, err, s.calls.Load()-runs)
-		}
+		r, err := s.Take(t.Context(), claims, nil)
+		expect.True(t, err == nil && !r[0].Allowed && s.calls.Load() == runs+1, "%+v, %v, %d calls", r, err, s.calls.Load()-runs)
 	}
 }
 
@@ -148,9 +143,8 @@ func TestACallThatIsNotSentReturnsLater(t *testing.T) {
 		t.Errorf("%v, %d left, to be returned: %+v", err, e.available(), s.table().unused)
 	}
 	s.table().sweep()
-	if n := s.remains(t, a); n != 100 || s.LeaseStats().Returned != 10 {
-		t.Errorf("%d remain, %+v", n, s.LeaseStats())
-	}
+	n := s.remains(t, a)
+	expect.True(t, n == 100 && s.LeaseStats().Returned == 10, "%d remain, %+v", n, s.LeaseStats())
 }
 
 func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
@@ -246,9 +240,8 @@ func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Lease = 0
-	if all := s.restOf(c).collect(); e.gone || len(all) != 1 || all[0].Cost != 10 {
-		t.Errorf("gone: %v, returns %+v", e.gone, all)
-	}
+	all := s.restOf(c).collect()
+	expect.True(t, !e.gone && len(all) == 1 && all[0].Cost == 10, "gone: %v, returns %+v", e.gone, all)
 }
 
 // A call returns what is left of the leases of its keys.
@@ -320,9 +313,8 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	s.leases.pass(2 * c.Lease)
 	s.decide(t, c)
 	s.quiet()
-	if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
-		t.Error("not leased after the pause")
-	}
+	_, ok := s.TakeLocal([]core.Claim{c}, nil)
+	expect.True(t, ok, "not leased after the pause")
 }
 
 // Requests charged ahead during a reset may have been charged before it, so they are not used after it.
@@ -338,9 +330,8 @@ func TestALoanDuringAResetIsNotUsedAfterIt(t *testing.T) {
 	})
 	must.Do(t, s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}))
 	expect.NotEqual(t, s.LeaseStats().Decisions, 0, "nothing was leased during the reset")
-	if r, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
-		t.Errorf("after the reset a lease from before decided: %+v", r)
-	}
+	r, ok := s.TakeLocal([]core.Claim{c}, nil)
+	expect.True(t, !ok, "after the reset a lease from before decided: %+v", r)
 }
 
 // A decision is all or nothing: what was taken from a lease is put back if the store denies the rest, or fails.
@@ -351,9 +342,8 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 		t.Errorf("admitted: %+v", r)
 	}
 	for range 3 {
-		if r := s.decide(t, a, b); !r[0].Allowed || r[0].Remaining != 99 || r[1].Allowed {
-			t.Errorf("denied: %+v", r)
-		}
+		r := s.decide(t, a, b)
+		expect.True(t, r[0].Allowed && r[0].Remaining == 99 && !r[1].Allowed, "denied: %+v", r)
 	}
 	s.next(func() error { return errors.New("down") })
 	expect.Fails(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{a, b}, nil)), "a store that fails decided")
@@ -406,9 +396,8 @@ func TestWhatRemainsAfterADenialByTheRest(t *testing.T) {
 		s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("0/d")}
 		s.lend(t, a, 10).first.stored = uint32(row.stored)
 		a.Peek = row.peek
-		if r := s.decide(t, a, b); r[0].Remaining != row.want || r[1].Allowed {
-			t.Errorf("%s: %+v, want %d remaining", name, r, row.want)
-		}
+		r := s.decide(t, a, b)
+		expect.True(t, r[0].Remaining == row.want && !r[1].Allowed, "%s: %+v, want %d remaining", name, r, row.want)
 	}
 }
 
@@ -427,9 +416,8 @@ func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
 		s.lend(t, c, 10)
 		change(&c)
 		c.Cost = 100
-		if r := s.decide(t, c); !oracle.Allowed(r) || r[0].Remaining != 0 {
-			t.Errorf("%s: %+v", why, r)
-		}
+		r := s.decide(t, c)
+		expect.True(t, oracle.Allowed(r) && r[0].Remaining == 0, "%s: %+v", why, r)
 	}
 	s, c := newFake(t), leasedFor("k", "100/d")
 	s.lend(t, c, 10)
