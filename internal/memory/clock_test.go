@@ -47,9 +47,8 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		if off := c.offset() - d.Microseconds(); off < -1000 || off > 1000 {
 			t.Errorf("set by %v: the wall clock is ahead by %dµs", d, c.offset())
 		}
-		if got := c.Instant(before); got != now {
-			t.Errorf("set by %v: an instant from before is off by %dµs", d, got-now)
-		}
+		got := c.Instant(before)
+		expect.Equal(t, got, now, "set by %v: an instant from before is off by %dµs", d, got-now)
 		if got := c.Instant(soon); got != now+maxDelay/2 {
 			t.Errorf("clock set by %v: an instant soon after now is off by %dµs", d, got-now-maxDelay/2)
 		}
@@ -76,9 +75,8 @@ func TestWallClockIsReadAgain(t *testing.T) {
 		c.at()
 		expect.Equal(t, c.offset(), 0, "the wall clock is read again at once")
 		time.Sleep(recheck*time.Microsecond + time.Microsecond)
-		if c.at(); c.offset() != 3_600_000_000 {
-			t.Errorf("the wall clock is ahead by %dµs, want an hour", c.offset())
-		}
+		c.at()
+		expect.Equal(t, c.offset(), 3_600_000_000, "the wall clock is ahead by µs (an hour)")
 	})
 }
 
@@ -87,9 +85,8 @@ func TestTimeWithoutMonotonicReading(t *testing.T) {
 		var c clock
 		c.begin(nil)
 		now := c.at()
-		if got := c.Instant(c.Time(now).Round(0)); got != now {
-			t.Errorf("the instant is off by %d", got-now)
-		}
+		got := c.Instant(c.Time(now).Round(0))
+		expect.Equal(t, got, now, "the instant is off by %d", got-now)
 		c.wall.Store(&wall{at: now, time: time.Now(), offset: 5e6})
 		if got := c.Instant(time.UnixMicro(now + 5e6)); got != now {
 			t.Errorf("after the wall clock was set: the instant is off by %d", got-now)
@@ -104,9 +101,8 @@ func TestTimeWithoutMonotonicReadingAfterTheWallClockWasSetTwice(t *testing.T) {
 		c.epoch -= 3_600_000_000
 		c.wall.Store(&wall{at: c.epoch, time: c.start, offset: 5e6, first: 1})
 		c.check(c.at(), time.Now())
-		if got := c.Instant(time.UnixMicro(c.epoch)); got != c.epoch-3_600_000_000 {
-			t.Errorf("the instant is off by %d", got-c.epoch+3_600_000_000)
-		}
+		got := c.Instant(time.UnixMicro(c.epoch))
+		expect.Equal(t, got, c.epoch-3_600_000_000, "the instant is off by %d", got-c.epoch+3_600_000_000)
 	})
 }
 
@@ -116,9 +112,8 @@ func TestReplacedClockMayGoBack(t *testing.T) {
 	var c clock
 	c.begin(func() time.Time { return now })
 	now = time.UnixMicro(1_000_000)
-	if got := c.at(); got != 1_000_000 || c.Time(got) != now || c.Instant(now) != got {
-		t.Errorf("it is %d, want 1000000", got)
-	}
+	got := c.at()
+	expect.True(t, got == 1_000_000 && c.Time(got) == now && c.Instant(now) == got, "it is %d, want 1000000", got)
 }
 
 // setOffset makes the wall clock of s be ahead by d from now on.
@@ -166,9 +161,8 @@ func TestSmallStepsOfTheWallClockAreIgnored(t *testing.T) {
 					c.wall.Store(w)
 				}
 				c.epoch -= before + by
-				if c.check(c.at(), time.Now()); (c.wall.Load() != w) != set {
-					t.Errorf("ahead by %d, then by %d more: %+v", before, by, c.wall.Load())
-				}
+				c.check(c.at(), time.Now())
+				expect.Equal(t, c.wall.Load() != w, set, "ahead by %d, then by %d more: %+v", before, by, c.wall.Load())
 			})
 		}
 	}
@@ -208,7 +202,6 @@ func TestDenialAfterTheClockHasGoneBackEnds(t *testing.T) {
 	if q.Retry <= 0 || q.Retry > time.Minute.Microseconds() {
 		t.Fatalf("got a wait of %d µs, want one of at most a minute", q.Retry)
 	}
-	if now = now.Add(time.Duration(q.Retry) * time.Microsecond); take(s, "k", l, 1).Retry != 0 {
-		t.Error("denied again after the wait")
-	}
+	now = now.Add(time.Duration(q.Retry) * time.Microsecond)
+	expect.Equal(t, take(s, "k", l, 1).Retry, 0, "denied again after the wait")
 }

@@ -30,13 +30,11 @@ func TestPairTakesItsHoldsAlongToARecordOfItsOwn(t *testing.T) {
 		s, x, _ := full(t)
 		hold(s, x, atOnce(2))
 		time.Sleep(2 * time.Second)
-		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); !a.own || a.Usage.Remaining != 7 {
-			t.Errorf("%+v, want 1 charged and 1 held of 9", a.Usage)
-		}
+		a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1)
+		expect.True(t, a.own && a.Usage.Remaining == 7, "%+v, want 1 charged and 1 held of 9", a.Usage)
 		for n, admitted := range []bool{true, false} {
-			if asks, _ := hold(s, x, atOnce(2)); (asks[0].Retry == 0) != admitted {
-				t.Errorf("hold %d besides the shared hold: retry %d", n, asks[0].Retry)
-			}
+			asks, _ := hold(s, x, atOnce(2))
+			expect.Equal(t, asks[0].Retry == 0, admitted, "hold %d besides the shared hold: retry %d", n, asks[0].Retry)
 		}
 		audit(t, s)
 	})
@@ -49,9 +47,8 @@ func TestEndOfAHoldIsChargedToStatesThatAreShared(t *testing.T) {
 		l := limitOf(t, algorithm.FixedWindow, 9, 24*time.Hour)
 		hold(s, x, l)
 		time.Sleep(2 * time.Second)
-		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); !a.own {
-			t.Fatal("the pair has no record of its own")
-		}
+		a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1)
+		must.True(t, a.own, "the pair has no record of its own")
 		time.Sleep(66 * time.Second)
 		if a := take(s, x, l, 1); a.Usage.Remaining > 7 {
 			t.Errorf("%d of 9 remain after a hold has ended and one more was charged", a.Usage.Remaining)
@@ -67,9 +64,8 @@ func TestPairTakesItsBanAlongToARecordOfItsOwn(t *testing.T) {
 		ban(s, x, time.Minute)
 		time.Sleep(2 * time.Second)
 		end(s, x, NoInstant, 1, l) // a charge that is made whatever is in the way
-		if a := take(s, x, l, 1); !a.own || a.Retry != 58_000_000 {
-			t.Errorf("a banned pair that has a record of its own now waits for %dµs", a.Retry)
-		}
+		a := take(s, x, l, 1)
+		expect.True(t, a.own && a.Retry == 58_000_000, "a banned pair that has a record of its own now waits for %dµs", a.Retry)
 		audit(t, s)
 	})
 }
@@ -82,9 +78,8 @@ func TestCopyOfASharedRecordIsDroppedWhenItIsIdle(t *testing.T) {
 		take(s, x, l, 1)
 		time.Sleep(2 * time.Second)
 		asks := []query{{Pair: pairOf("rule", x), Limit: l, Cost: 1, DryRun: true}}
-		if decide(s, asks); asks[0].Retry == 0 {
-			t.Errorf("%+v, want a dry run that does not fit", asks[0])
-		}
+		decide(s, asks)
+		expect.NotEqual(t, asks[0].Retry, 0, "%+v (a dry run that does not fit)", asks[0])
 		time.Sleep(time.Minute)
 		if a := take(s, y, l, 1); !a.own {
 			t.Error("no room though all is idle")
@@ -120,9 +115,8 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 			case 3, 4:
 				time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			}
-			if audit(t, s); t.Failed() {
-				t.Fatalf("after round %d, %+v", round, asks)
-			}
+			audit(t, s)
+			must.True(t, !t.Failed(), "after round %d, %+v", round, asks)
 		}
 	})
 }
@@ -135,9 +129,8 @@ func TestPairCopiesTheSharedStateToItsOwn(t *testing.T) {
 			take(s, "idle after a second", limitOf(t, algorithm.TokenBucket, 1, time.Second), 1)
 			mover, stayer := sharing(s)
 			take(s, mover, l, 2)
-			if keys, shared, _ := s.Stats(); keys != 1 || shared != 1 {
-				t.Errorf("%d keys, %d shared, want 1 of each", keys, shared)
-			}
+			keys, shared, _ := s.Stats()
+			expect.True(t, keys == 1 && shared == 1, "%d keys, %d shared, want 1 of each", keys, shared)
 			time.Sleep(2 * time.Second)
 			expect.Equal(t, take(s, mover, l, 1).Usage.Remaining, 2, "%d: remaining to the pair that has a record of its own now", a)
 			audit(t, s)
@@ -186,9 +179,8 @@ func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 			time.Sleep(time.Second)
 			decide(s, []query{{Pair: pairOf("rule", y), Limit: lax, Cost: 1, Peek: true}})
 		}
-		if a := take(s, x, strict, 1); a.Retry == 0 {
-			t.Errorf("a request is admitted after 10 of 10 an hour: %+v", a)
-		}
+		a := take(s, x, strict, 1)
+		expect.NotEqual(t, a.Retry, 0, "a request is admitted after 10 of 10 an hour: %+v", a)
 	})
 }
 
@@ -198,13 +190,11 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
 			must.Equal(t, take(s, "key", l, 1).Retry, 0, "tier %d is denied", i)
-			if a := take(s, "key", l, 1); a.Retry == 0 {
-				t.Fatalf("tier %d is forgotten", i)
-			}
+			a := take(s, "key", l, 1)
+			must.True(t, a.Retry != 0, "tier %d is forgotten", i)
 		}
-		if run, _ := s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id); len(run) != maxStates {
-			t.Errorf("%d records, want %d", len(run), maxStates)
-		}
+		run, _ := s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id)
+		expect.Equal(t, len(run), maxStates, "records")
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
 			expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "tier %d is forgotten after others", i)
@@ -329,9 +319,8 @@ func TestChargeFromBeforeAResetIsNotGivenBack(t *testing.T) {
 				asks := []query{{Pair: pairOf("rule", "key"), Limit: l, Cost: 5}}
 				asks[0].At = s.Instant(decide(s, asks))
 				reset(s, asks[0].Pair)
-				if keys, _, _ := s.Stats(); keys != maxKeys/100 {
-					t.Errorf("%d: %d of at most %d keys after a reset", a, keys, maxKeys)
-				}
+				keys, _, _ := s.Stats()
+				expect.Equal(t, keys, maxKeys/100, "%d: of at most %d keys after a reset", a, maxKeys)
 				take(s, "key", l, 5)
 				settle(s, asks)
 				expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "%d: what was charged before a reset was given back of what was charged since", a)
@@ -350,9 +339,8 @@ func TestSweepChargesWhatHasEnded(t *testing.T) {
 			time.Sleep(time.Minute)
 			hold(s, "holder", l)
 			time.Sleep(67 * time.Second)
-			if q := take(s, "other", second, 1); q.own {
-				t.Errorf("%d: the pair of a hold that has ended was dropped", a)
-			}
+			q := take(s, "other", second, 1)
+			expect.True(t, !q.own, "%d: the pair of a hold that has ended was dropped", a)
 			if q := take(s, "holder", l, 1); q.Retry == 0 || !q.own {
 				t.Errorf("%d: a hold that nobody has settled was not charged: %+v", a, q.Answer)
 			}
@@ -376,8 +364,7 @@ func TestSweepLeavesAHoldWhereItIs(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute - time.Second)
-		if _, _, held := s.Stats(); held != 1 {
-			t.Errorf("%d are held after 59s, want the hold that lasts a minute", held)
-		}
+		_, _, held := s.Stats()
+		expect.Equal(t, held, 1, "are held after 59s (the hold that lasts a minute)")
 	})
 }

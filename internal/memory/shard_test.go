@@ -50,9 +50,8 @@ func TestRemovalBehindTheHandOfASweep(t *testing.T) {
 			i++
 		}
 		s.hand, s.seen = i+row.off, 5
-		if s.removeAt(i); s.seen != row.want {
-			t.Errorf("the hand is at %d of the record: seen %d, want %d", row.off, s.seen, row.want)
-		}
+		s.removeAt(i)
+		expect.Equal(t, s.seen, row.want, "the hand is at %d of the record: seen", row.off)
 	}
 }
 
@@ -72,9 +71,8 @@ func TestStatsCountWhatIsHeld(t *testing.T) {
 		hold(s, "a", l)
 		hold(s, "a", l)
 		hold(s, "b", l)
-		if _, _, held := s.Stats(); held != 3 {
-			t.Errorf("%d are held, want 3", held)
-		}
+		_, _, held := s.Stats()
+		expect.Equal(t, held, 3, "are held")
 		time.Sleep(time.Minute + algorithm.HoldHint*time.Microsecond)
 		hold(s, "c", l)
 		time.Sleep(10 * time.Second)
@@ -107,9 +105,8 @@ func TestEndOfARecord(t *testing.T) {
 		if row.algorithm == algorithm.TokenBucket {
 			r.Sibling = 5
 		}
-		if idle := r.Ends() <= now; idle != row.idle {
-			t.Errorf("%s: idle %t", row.why, idle)
-		}
+		idle := r.Ends() <= now
+		expect.Equal(t, idle, row.idle, "%s: idle", row.why)
 	}
 }
 
@@ -198,9 +195,8 @@ func TestFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if a := take(s, "new", hour, 1); !a.own {
-			t.Errorf("the new key shares a record though all others are idle: %+v", a)
-		}
+		a := take(s, "new", hour, 1)
+		expect.True(t, a.own, "the new key shares a record though all others are idle: %+v", a)
 	})
 }
 
@@ -215,9 +211,8 @@ func TestFullStoreFindsTheOnlyIdlePair(t *testing.T) {
 				take(s, fmt.Sprint("live", round, i), hour, 1)
 			}
 			time.Sleep(2 * time.Second)
-			if a := take(s, "new", hour, 1); !a.own {
-				t.Errorf("round %d: the new key shares a record though one pair is idle", round)
-			}
+			a := take(s, "new", hour, 1)
+			expect.True(t, a.own, "round %d: the new key shares a record though one pair is idle", round)
 			audit(t, s)
 		}
 	})
@@ -231,9 +226,8 @@ func TestStoreWithRoomDropsIdleKeysAfterAWhile(t *testing.T) {
 			take(s, fmt.Sprint(i), l, 1)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n, _, _ := s.Stats(); n > 500 {
-			t.Errorf("%d keys are kept of 5000, of which all but one are idle and all but 100 have been for 10s", n)
-		}
+		n, _, _ := s.Stats()
+		expect.AtMost(t, n, 500, "keys kept of 5000, of which all but one are idle and all but 100 have been for 10s")
 	})
 }
 
