@@ -100,9 +100,8 @@ func TestDenialChangesNothing(t *testing.T) {
 		peek.Peek = true
 		take(t, s, peek)
 	}
-	if after := client.Do(ctx, "debug", "digest").Val(); after != before {
-		t.Errorf("digest %v before and %v after", before, after)
-	}
+	after := client.Do(ctx, "debug", "digest").Val()
+	expect.True(t, after == before, "digest %v before and %v after", before, after)
 }
 
 func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
@@ -113,9 +112,8 @@ func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
 		take(t, s, claimOf("k", core.Every(1, time.Duration(i+1)*time.Second), core.PerDay(1000)))
 		s.Shift(3 * time.Second)
 	}
-	if n := kept(); n < 1+6*17 || n > 1+6*100 {
-		t.Errorf("%d words are kept, want only the words of limits that have not ended", n)
-	}
+	n := kept()
+	expect.True(t, n >= 1+6*17 && n <= 1+6*100, "%d words are kept, want only the words of limits that have not ended", n)
 	s.Shift(24 * time.Hour)
 	take(t, s, claimOf("k", core.PerHour(1)))
 	expect.AtMost(t, kept(), 1+6*2, "words kept (the words of the last request and of 1000/d)")
@@ -130,14 +128,12 @@ func TestManyTiersDropTheLimitThatEndsFirst(t *testing.T) {
 		take(t, s, claimOf("k", l))
 	}
 	for i := range 400 { // each ends before all others
-		if r := take(t, s, claimOf("k", core.Every(1, 48*time.Hour-time.Duration(i)*time.Second))); !allowed(r) {
-			t.Fatalf("tier %d: %+v", i, r)
-		}
+		r := take(t, s, claimOf("k", core.Every(1, 48*time.Hour-time.Duration(i)*time.Second)))
+		must.True(t, allowed(r), "tier %d: %+v", i, r)
 	}
 	for _, l := range append(used, core.Every(1, 48*time.Hour)) {
-		if r := take(t, s, claimOf("k", l))[0]; r.Allowed {
-			t.Errorf("%v, which was used up, is forgotten: %+v", l, r)
-		}
+		r := take(t, s, claimOf("k", l))[0]
+		expect.True(t, !r.Allowed, "%v, which was used up, is forgotten: %+v", l, r)
 	}
 	expect.Equal(t, s.Repaired(), 0, "states made no sense")
 }
@@ -192,9 +188,8 @@ func TestDecisionOfALogTakesFewCommands(t *testing.T) {
 		take(t, s, c)
 		s.Shift(2 * time.Second)
 	}
-	if r := take(t, s, c)[0]; r.Allowed {
-		t.Fatalf("%+v, want a denial", r)
-	}
+	r := take(t, s, c)[0]
+	must.True(t, !r.Allowed, "%+v, want a denial", r)
 	s.Shift(45 * time.Minute) // 16 minutes of the first 33 count no longer
 	before := commands(t, client)
 	if r := take(t, s, c)[0]; r.Remaining < 500 || r.Remaining > 560 {

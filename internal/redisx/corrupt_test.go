@@ -143,9 +143,8 @@ func TestEmptyStateIsNotRepaired(t *testing.T) {
 		for _, value := range []string{words(ends), state(ends, kindOf(l), siblingOf(l))} {
 			s, server := frozen(t)
 			server.HSet(pairKey, "s", value)
-			if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 4 || s.Repaired() != 0 {
-				t.Errorf("%v: %+v, %d states repaired", l, r, s.Repaired())
-			}
+			r := take(t, s, claimOf("k", l))[0]
+			expect.True(t, r.Remaining == 4 && s.Repaired() == 0, "%v: %+v, %d states repaired", l, r, s.Repaired())
 		}
 	}
 }
@@ -175,14 +174,12 @@ func checkRepair(t *testing.T, s *redisx.Store, l core.Limit) {
 	if first.Allowed || first.Remaining != 0 || first.RetryAfter > l.Period+l.Width() {
 		t.Errorf("at first %+v, want a limit just used up", first)
 	}
-	if again := take(t, s, claimOf("k", l))[0]; again.RetryAfter > first.RetryAfter {
-		t.Errorf("wait %v, then %v", first.RetryAfter, again.RetryAfter)
-	}
+	again := take(t, s, claimOf("k", l))[0]
+	expect.True(t, again.RetryAfter <= first.RetryAfter, "wait %v, then %v", first.RetryAfter, again.RetryAfter)
 	expect.Equal(t, s.Repaired(), 1, "states repaired")
 	s.Shift(first.RetryAfter)
-	if r := take(t, s, claimOf("k", l))[0]; !r.Allowed {
-		t.Errorf("after %v: %+v, want it to be allowed", first.RetryAfter, r)
-	}
+	r := take(t, s, claimOf("k", l))[0]
+	expect.True(t, r.Allowed, "after %v: %+v, want it to be allowed", first.RetryAfter, r)
 	s.Shift(2 * l.Period)
 	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 4, "after two periods remaining")
 	expect.Equal(t, s.Repaired(), 1, "states repaired in the end")
@@ -203,13 +200,11 @@ func TestStateFromTheFutureDeniesForOnePeriodAtMost(t *testing.T) {
 			r := take(t, s, c)[0]
 			must.True(t, !r.Allowed && r.RetryAfter <= l.Period+l.Width(), "after the clock went back: %+v", r)
 			s.Shift(r.RetryAfter)
-			if r = take(t, s, c)[0]; !r.Allowed {
-				t.Errorf("after its RetryAfter: %+v", r)
-			}
+			r = take(t, s, c)[0]
+			expect.True(t, r.Allowed, "after its RetryAfter: %+v", r)
 			s.Shift(2 * l.Period)
-			if r = take(t, s, c)[0]; r.Remaining != 4 {
-				t.Errorf("after two periods %d remain, want 4", r.Remaining)
-			}
+			r = take(t, s, c)[0]
+			expect.Equal(t, r.Remaining, 4, "after two periods remaining")
 			allExpire(t, client)
 		})
 	}
@@ -224,9 +219,8 @@ func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	numbers := parseWords(client.HGet(ctx, pairKey, "s").Val())
 	numbers[1+6+2] = math.MaxUint64 // the level of the second
 	client.HSet(ctx, pairKey, "s", words(numbers...))
-	if r := take(t, s, claimOf("k", limits...)); r[0].Remaining != 4 || r[1].Remaining != 0 {
-		t.Errorf("%+v, want 4 left by the good state and none by the bad one", r)
-	}
+	r := take(t, s, claimOf("k", limits...))
+	expect.True(t, r[0].Remaining == 4 && r[1].Remaining == 0, "%+v, want 4 left by the good state and none by the bad one", r)
 	expect.Equal(t, s.Repaired(), 1, "states repaired")
 }
 
@@ -271,9 +265,8 @@ func TestCorruptStateOfRateZeroIsRepairedOnce(t *testing.T) {
 			client.Set(context.Background(), pairKey, "x", 0)
 			before := s.Repaired()
 			for range 2 {
-				if r := take(t, s, claimOf("k", l))[0]; r.Allowed || r.RetryAfter != core.Never || r.RefillAfter != 0 {
-					t.Errorf("%+v, want a denial for ever", r)
-				}
+				r := take(t, s, claimOf("k", l))[0]
+				expect.True(t, !r.Allowed && r.RetryAfter == core.Never && r.RefillAfter == 0, "%+v, want a denial for ever", r)
 			}
 			expect.AtMost(t, s.Repaired()-before, 1, "%v: how often repaired (at most once)", l)
 		}
@@ -301,9 +294,8 @@ func TestResetReplacesACorruptPair(t *testing.T) {
 		take(t, s, c)
 		client.HSet(ctx, pairKey, "s", value)
 		must.Do(t, s.Reset(ctx, pairsOf(c)))
-		if r := take(t, s, c)[0]; !r.Allowed || r.Remaining != 4 || s.Repaired() != 0 {
-			t.Errorf("%q: %+v, %d repaired", value, r, s.Repaired())
-		}
+		r := take(t, s, c)[0]
+		expect.True(t, r.Allowed && r.Remaining == 4 && s.Repaired() == 0, "%q: %+v, %d repaired", value, r, s.Repaired())
 	}
 }
 
@@ -312,13 +304,11 @@ func TestPairOfTooManyLimitsStaysSmall(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	for i := range 150 {
-		if r := take(t, s, claimOf("k", core.Every(5, time.Hour+time.Duration(i)*time.Second))); !r[0].Allowed {
-			t.Fatalf("limit %d: %+v", i, r)
-		}
+		r := take(t, s, claimOf("k", core.Every(5, time.Hour+time.Duration(i)*time.Second)))
+		must.True(t, r[0].Allowed, "limit %d: %+v", i, r)
 	}
-	if n := len(client.HGet(t.Context(), pairKey, "s").Val()); n > 100*48+8 || s.Repaired() > 0 {
-		t.Errorf("%d bytes, %d states repaired", n, s.Repaired())
-	}
+	n := len(client.HGet(t.Context(), pairKey, "s").Val())
+	expect.True(t, n <= 100*48+8 && s.Repaired() <= 0, "%d bytes, %d states repaired", n, s.Repaired())
 }
 
 func TestFullLogIsNotRepaired(t *testing.T) {

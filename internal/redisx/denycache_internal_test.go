@@ -23,12 +23,10 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	find := func() *denial { d, _ := s.denials.find(claims); return d }
 	slots, changes := s.denials.slotsOf(claims, nil)
 	s.denials.forget([]core.Pair{{Key: "k"}})
-	if s.denials.remember(claims, slots, results, now, changes); find() != nil {
-		t.Error("a denial from before the reset is remembered")
-	}
-	if s.denials.remember(claims, slots, results, now, changesOf(slots)); find() == nil {
-		t.Error("a denial from after the reset is not remembered")
-	}
+	s.denials.remember(claims, slots, results, now, changes)
+	expect.Equal(t, find(), nil, "a denial from before the reset is remembered")
+	s.denials.remember(claims, slots, results, now, changesOf(slots))
+	expect.NotEqual(t, find(), nil, "a denial from after the reset is not remembered")
 	claims[0].Limits[0].Rate = 6
 	expect.Equal(t, find(), nil, "a remembered denial changed with the limits of the caller")
 }
@@ -43,9 +41,8 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
 			slots, _ := s.denials.slotsOf(claims, nil)
 			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
-			if _, ok := s.TakeLocal(claims, nil); !ok {
-				t.Fatal("a denial is not remembered")
-			}
+			_, ok := s.TakeLocal(claims, nil)
+			must.True(t, ok, "a denial is not remembered")
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

@@ -196,9 +196,7 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 	from := cluster.Owner(t, slot)
 	cluster.BeginMigration(t, slot, from, (from+1)%3)
 	results, err := s.Take(ctx, both, nil)
-	if err != nil || !allowed(results) || results[0].Remaining != 3 || results[5].Remaining != 4 {
-		t.Fatalf("%+v, %v", results, err)
-	}
+	must.True(t, err == nil && allowed(results) && results[0].Remaining == 3 && results[5].Remaining == 4, "%+v, %v", results, err)
 	both[1].Cost = 5
 	for range 2 { // the second time shows that the first was given back
 		denied := take(t, s, both...)
@@ -210,9 +208,8 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 	must.Do(t, s.Settle(ctx, settled(both, results)))
 	for _, c := range both {
 		c.Peek = true
-		if r := take(t, s, c); r[1].Remaining != 5 || r[2].Remaining != 5 {
-			t.Errorf("after a refund: %+v", r)
-		}
+		r := take(t, s, c)
+		expect.True(t, r[1].Remaining == 5 && r[2].Remaining == 5, "after a refund: %+v", r)
 	}
 	must.Do(t, s.Reset(ctx, pairsOf(both...)))
 	if r := take(t, s, both...); !allowed(r) || r[0].Remaining != 4 {
@@ -318,9 +315,8 @@ func TestSizesInTheDocsMatchAServer(t *testing.T) {
 	}
 	for _, row := range sizes {
 		got := memoryPerPair(t, client, core.Claim{Limits: core.MustParseLimits(row.limits), Hold: row.hold}, row.requests, row.apart)
-		if want := documented[row.row]; got < want*85/100 || got > want*115/100 {
-			t.Errorf("%s: %d bytes, and the docs say %d", row.row, got, want)
-		}
+		want := documented[row.row]
+		expect.True(t, got >= want*85/100 && got <= want*115/100, "%s: %d bytes, and the docs say %d", row.row, got, want)
 		delete(documented, row.row)
 	}
 	expect.AtMost(t, len(documented), 0, "the docs have rows that nobody measures: %v", documented)

@@ -341,9 +341,8 @@ func chargesWhatWasUsed(t *testing.T, stores []*redisx.Store, limits []core.Limi
 		leasesEnd(t, s)
 	}
 	claims[0].Peek, claims[0].Lease = true, 0
-	if got := limits[0].Capacity() - take(t, stores[0], claims...)[0].Remaining; got < used-1 || got > used+steps {
-		t.Errorf("%d were used and %d are charged", used, got)
-	}
+	got := limits[0].Capacity() - take(t, stores[0], claims...)[0].Remaining
+	expect.True(t, got >= used-1 && got <= used+steps, "%d were used and %d are charged", used, got)
 	expect.NotEqual(t, decisionsOf(stores), 0, "no decision came from a lease")
 }
 
@@ -370,9 +369,8 @@ func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 			}
 			refilled(t, s)
 		}
-		if n := s.LeaseStats().Keys; n < keys*9/10 {
-			t.Errorf("%d keys are leased, want most of %d", n, keys)
-		}
+		n := s.LeaseStats().Keys
+		expect.True(t, n >= keys*9/10, "%d keys are leased, want most of %d", n, keys)
 		before := calls(t, admin, "fcall")
 		leasesEnd(t, s)
 		expect.AtMost(t, calls(t, admin, "fcall")-before, keys/10, "calls returned the leases of %d keys", keys)
@@ -559,8 +557,7 @@ func TestCorruptCalendarWindowDeniesUntilTheTurnAtMost(t *testing.T) {
 		}
 		server.SetTime(turn)
 		s.SetLocal(turn)
-		if r := take(t, s, c)[0]; !r.Allowed || r.Remaining != 4 {
-			t.Errorf("%s: after the turn, got %+v", name, r)
-		}
+		r := take(t, s, c)[0]
+		expect.True(t, r.Allowed && r.Remaining == 4, "%s: after the turn, got %+v", name, r)
 	}
 }

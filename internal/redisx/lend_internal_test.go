@@ -115,9 +115,8 @@ func TestNothingIsLentBesideABanOrAHold(t *testing.T) {
 		held := core.Claim{Key: "held", Limits: core.MustParseLimits("100/d"), Hold: true, Cost: 90}
 		s.mustRun(t, s.jobOf(t, held))
 		held.Hold = false
-		if _, charged := s.ahead(t, held, 30); charged != 5 {
-			t.Errorf("charged %d of 10 that are not held, want 5", charged)
-		}
+		_, charged := s.ahead(t, held, 30)
+		expect.Equal(t, charged, 5, "charged of 10 that are not held")
 		banned := core.Claim{Key: "banned", Limits: held.Limits}
 		must.Do(t, s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}))
 		if _, charged := s.ahead(t, banned, 30); charged != 0 {
@@ -287,12 +286,10 @@ func TestResetsBansAndGrantsEndLeasesMadeMeanwhile(t *testing.T) {
 				_, leased = s.TakeLocal([]core.Claim{peek}, nil)
 			}
 		}
-		if err := end(s); err != nil || !leased {
-			t.Fatalf("%s: %v, leased meanwhile: %v", name, err, leased)
-		}
-		if r, ok := s.TakeLocal([]core.Claim{peek}, nil); ok {
-			t.Errorf("after %s, a lease from before decided: %+v", name, r)
-		}
+		err := end(s)
+		must.True(t, err == nil && leased, "%s: %v, leased meanwhile: %v", name, err, leased)
+		r, ok := s.TakeLocal([]core.Claim{peek}, nil)
+		expect.True(t, !ok, "after %s, a lease from before decided: %+v", name, r)
 	}
 }
 
