@@ -42,9 +42,8 @@ func TestProgramsOfPackageComments(t *testing.T) {
 		program := programIn(text)
 		expect.NoError(t, expect.ErrorOf(parser.ParseFile(token.NewFileSet(), file, program, parser.AllErrors)), "%s", file)
 		_, body, ok := strings.Cut(program, "func main() {")
-		if body = squeeze(strings.TrimSuffix(strings.TrimSpace(body), "}")); !ok || !strings.Contains(examples, body) {
-			t.Errorf("%s: no example has the body of its program:\n%s", file, body)
-		}
+		body = squeeze(strings.TrimSuffix(strings.TrimSpace(body), "}"))
+		expect.True(t, ok && strings.Contains(examples, body), "%s: no example has the body of its program:\n%s", file, body)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -60,9 +61,8 @@ func TestExportedFuncsHaveExamples(t *testing.T) {
 				has(typ.Name+"."+f.Name, f.Examples)
 			}
 		}
-		if first, _, _ := strings.Cut(pkg.Doc, "\n\n# "); !strings.Contains(first, "\n\t") {
-			t.Errorf("the package comment of %s has no code before its first heading", dir)
-		}
+		first, _, _ := strings.Cut(pkg.Doc, "\n\n# ")
+		expect.Contains(t, first, "\n\t", "the package comment of %s has no code before its first heading", dir)
 	}
 }
 

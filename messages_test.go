@@ -30,9 +30,8 @@ func TestPageListsLogMessages(t *testing.T) {
 		})
 		must.Do(t, err)
 	}
-	if listed := strings.Count(page, "\n| Warn") + strings.Count(page, "\n| Info") + strings.Count(page, "\n| Error"); messages != listed {
-		t.Errorf("docs/operate.md lists %d messages, and %d are logged", listed, messages)
-	}
+	listed := strings.Count(page, "\n| Warn") + strings.Count(page, "\n| Info") + strings.Count(page, "\n| Error")
+	expect.True(t, messages == listed, "docs/operate.md lists %d messages, and %d are logged", listed, messages)
 }
 
 // messagesOf returns the messages that a file logs: texts that begin with the name of the module, in files that import

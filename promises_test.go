@@ -76,9 +76,8 @@ func TestPageListsFoldersOfE2E(t *testing.T) {
 	folders, err := filepath.Glob("e2e/*/doc.go")
 	must.True(t, err == nil && len(folders) >= 10, "e2e has the folders %q, %v", folders, err)
 	for _, path := range folders {
-		if name := filepath.Base(filepath.Dir(path)); !strings.Contains(page, "\n| `"+name+"` | ") {
-			t.Errorf("%s does not list e2e/%s", promisesPage, name)
-		}
+		name := filepath.Base(filepath.Dir(path))
+		expect.Contains(t, page, "\n| `"+name+"` | ", "%s does not list e2e/%s", promisesPage, name)
 	}
 }
 

@@ -29,9 +29,8 @@ func TestTwiceMeasuresBothPrograms(t *testing.T) {
 			t.Errorf("want a line for each of %v, got\n%s", r.unit.columns, text)
 		}
 	}
-	if _, err := e.run(twice(&row{name: "nothing"}, program, program)); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
-		t.Errorf("a row that does not exist: %v", err)
-	}
+	_, err := e.run(twice(&row{name: "nothing"}, program, program))
+	expect.True(t, err != nil && strings.Contains(err.Error(), `"nothing"`), "a row that does not exist: %v", err)
 }
 
 func TestTurnsHaveRatios(t *testing.T) {
@@ -39,9 +38,8 @@ func TestTurnsHaveRatios(t *testing.T) {
 		{spillgate, ours, sample{30, 2, 64}}, {before(spillgate), note, sample{20, 0, 32}},
 	}}
 	for _, line := range []string{"### a row\n", "| spillgate | ns/decision | 30.0 | 20.0 | 1.50 |\n", "| spillgate | allocs | 2.00 | 0 |  |\n", "| spillgate | bytes | 64.0 | 32.0 | 2.00 |\n"} {
-		if text := turns(o); !strings.Contains(text, line) {
-			t.Errorf("%q is missing in\n%s", line, text)
-		}
+		text := turns(o)
+		expect.True(t, strings.Contains(text, line), "%q is missing in\n%s", line, text)
 	}
 }
 

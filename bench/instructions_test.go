@@ -56,7 +56,6 @@ func TestInstructionsOfTheServer(t *testing.T) {
 	samples := [][]sample{{{1}}}
 	counted := must.Get(e.count(r, []entry{{name: redisRate}}, samples))(t)
 	expect.Elements(t, samples[0][0], (sample{1, 1e6 / countedDecisions}), "samples[0][0]")
-	if n := len(counted.bounds) - len(r.bounds); n != len(r.counts) || n == 0 {
-		t.Errorf("%d bounds more, want the %d of the new column", n, len(r.counts))
-	}
+	n := len(counted.bounds) - len(r.bounds)
+	expect.True(t, n == len(r.counts) && n != 0, "%d bounds more, want the %d of the new column", n, len(r.counts))
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 func TestMetered(t *testing.T) {
@@ -14,9 +16,8 @@ func TestMetered(t *testing.T) {
 		return v, nil
 	}
 	s, err := metered(func() (sample, error) { return sample{20, 5, 6}, nil }, next, next)()
-	if want := (sample{3, 0.2, 5, 6}); err != nil || !slices.Equal(s, want) {
-		t.Errorf("got %v, %v, want %v", s, err, want)
-	}
+	want := (sample{3, 0.2, 5, 6})
+	expect.True(t, err == nil && slices.Equal(s, want), "got %v, %v, want %v", s, err, want)
 	broken := errors.New("broken")
 	if _, err := metered(func() (sample, error) { return nil, broken })(); !errors.Is(err, broken) {
 		t.Errorf("a measure that fails: %v", err)

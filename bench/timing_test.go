@@ -34,9 +34,8 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 			for range 2 {
 				expect.Equal(t, must.Get(measure())(t)[0], c.want, "%s: ns", name)
 			}
-			if took := time.Since(start); took < 2*e.slice || took > 3*e.slice {
-				t.Errorf("%s: two slices of %v took %v", name, e.slice, took)
-			}
+			took := time.Since(start)
+			expect.True(t, took >= 2*e.slice && took <= 3*e.slice, "%s: two slices of %v took %v", name, e.slice, took)
 		}
 	})
 }
@@ -47,9 +46,8 @@ func TestInTurnAsksForAKeySeveralTimes(t *testing.T) {
 		asked += key
 		return key == "a"
 	}, []string{"a", "b"}, 3)
-	if n := l(4) + l(4); n != 5 || asked != "aaabbbaa" {
-		t.Errorf("asked for %s, admitted %d", asked, n)
-	}
+	n := l(4) + l(4)
+	expect.True(t, n == 5 && asked == "aaabbbaa", "asked for %s, admitted %d", asked, n)
 }
 
 // A contestant that this process opened would share its heap.
@@ -79,9 +77,8 @@ func TestParallelLoopsMakeAllDecisions(t *testing.T) {
 	for _, cores := range []int{1, 2, 3, 8} {
 		all := parallel(slices.Repeat([]loop{func(n int) int { return n }}, cores))
 		for n := range 10 {
-			if got := all(n); got != n {
-				t.Errorf("%d loops make %d decisions of %d", cores, got, n)
-			}
+			got := all(n)
+			expect.True(t, got == n, "%d loops make %d decisions of %d", cores, got, n)
 		}
 	}
 }

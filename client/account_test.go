@@ -105,9 +105,8 @@ func TestOneRequestTriesEachHour(t *testing.T) {
 					resp.Body.Close()
 					expect.AtMost(t, time.Since(start2000.Add(time.Duration(i)*time.Hour)), 0, "it tries after the hour")
 					_, err = c.Get("http://api.example/")
-					if until := limitedBy(t, err).Until; time.Until(until) != time.Hour {
-						t.Errorf("until %v, want in an hour", until)
-					}
+					until := limitedBy(t, err).Until
+					expect.Equal(t, time.Until(until), time.Hour, "until %v (in an hour)", until)
 					time.Sleep(time.Hour)
 				}
 			})
@@ -140,9 +139,8 @@ func TestManyPaths(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if count := s.count(); count[200] < 380 || count[429] > 1 {
-					t.Errorf("%v, want 95%% of 400 and one denial", count)
-				}
+				count := s.count()
+				expect.True(t, count[200] >= 380 && count[429] <= 1, "%v, want 95%% of 400 and one denial", count)
 			})
 		})
 	}

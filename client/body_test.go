@@ -64,9 +64,8 @@ func TestBodiesOfDenials(t *testing.T) {
 			if body.read != row.read || body.closes == 0 {
 				t.Errorf("%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
 			}
-			if took := time.Since(start2000); took < 5*time.Second || took > 6500*time.Millisecond {
-				t.Errorf("%+v: took %v, want 5s", row, took)
-			}
+			took := time.Since(start2000)
+			expect.True(t, took >= 5*time.Second && took <= 6500*time.Millisecond, "%+v: took %v, want 5s", row, took)
 		})
 	}
 }

@@ -23,16 +23,14 @@ func TestNewCallsDoNotOvertakeWaitingCalls(t *testing.T) {
 	first := &call{route: rt, ticket: 1, limit: at(100), place: place{wake: make(chan struct{}, 1)}}
 	second := &call{route: rt, ticket: 2, limit: at(100)}
 	b.close(at(0), 10*time.Second, 200, 1)
-	if in, _ := a.admit(first, at(0)); in != b {
-		t.Fatal("a closed budget lets a call through")
-	}
+	in, _ := a.admit(first, at(0))
+	must.Equal(t, in, b, "a closed budget lets a call through")
 	b.add(first)
 	if in, _ := a.admit(second, at(20)); in != b || b.out != 0 {
 		t.Error("the second call overtakes the first")
 	}
-	if a.dispatch(b, at(20)); !first.admitted || b.out != 1 {
-		t.Error("the first call does not go")
-	}
+	a.dispatch(b, at(20))
+	expect.True(t, first.admitted && b.out == 1, "the first call does not go")
 }
 
 // TestOverdueRequestsAreNotCountedTwice checks that overdue requests do not count again when their responses arrive.
@@ -42,9 +40,8 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	calls := []*call{{sent: 2}, {sent: 3}, {sent: 4}, {sent: 5}}
 	b.enter(calls[0], at(0))
 	b.enter(calls[1], at(0))
-	if p := b.check(calls[2], at(9)); !p.wait || !p.until.Equal(at(10)) {
-		t.Fatalf("%+v, want to wait until the others are overdue", p)
-	}
+	p := b.check(calls[2], at(9))
+	must.True(t, p.wait && p.until.Equal(at(10)), "%+v, want to wait until the others are overdue", p)
 	if p := b.check(calls[2], at(10)); p.wait {
 		t.Fatalf("%+v, want to go", p)
 	}
@@ -66,9 +63,8 @@ func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	until := b.until
 	b.close(at(1), 5*time.Second, 200, 2)
 	expect.True(t, b.promise.Equal(at(20)) && b.until.Equal(until), "closed until %v, want %v", b.promise.Unix(), 20)
-	if b.close(at(1), 50*time.Second, 200, 2); !b.promise.Equal(at(51)) {
-		t.Errorf("closed until %v, want %v", b.promise.Unix(), 51)
-	}
+	b.close(at(1), 50*time.Second, 200, 2)
+	expect.True(t, b.promise.Equal(at(51)), "closed until %v, want %v", b.promise.Unix(), 51)
 }
 
 // TestTrial checks how many requests a trial sends at once.
@@ -118,9 +114,8 @@ func TestOverdueTrial(t *testing.T) {
 	b.width = 1
 	first, second, third := &call{sent: 2}, &call{sent: 3}, &call{sent: 4}
 	b.enter(first, at(10))
-	if p := b.check(second, at(19)); !p.wait || !p.until.Equal(at(20)) {
-		t.Errorf("%+v, want to wait for ten seconds", p)
-	}
+	p := b.check(second, at(19))
+	expect.True(t, p.wait && p.until.Equal(at(20)), "%+v, want to wait for ten seconds", p)
 	if p := b.check(second, at(20)); p.wait {
 		t.Errorf("%+v, want to go", p)
 	}
@@ -144,9 +139,8 @@ func TestUnansweredTrialDelaysNoLaterTrial(t *testing.T) {
 	b.enter(&call{sent: 2}, at(10))
 	b.enter(second, at(20))
 	b.leave(second, at(21))
-	if p := b.check(&call{sent: 4}, at(21)); p.wait {
-		t.Errorf("%+v, want to go: the second is answered, and the first is overdue", p)
-	}
+	p := b.check(&call{sent: 4}, at(21))
+	expect.True(t, !p.wait, "%+v, want to go: the second is answered, and the first is overdue", p)
 }
 
 // TestRetryAfterWithSeveralLimits checks which instant counts if a denial reports several limits as used up: Retry-After is for
@@ -159,9 +153,8 @@ func TestRetryAfterWithSeveralLimits(t *testing.T) {
 	}
 	a.denied(c, &rep, a.match(c, &rep), at(0))
 	for i, want := range []int{1, 30, 30, 30} {
-		if b := a.budgets[i]; !b.promise.Equal(at(want)) {
-			t.Errorf("limit %d is closed until %v, want %v", i, b.promise.Unix(), want)
-		}
+		b := a.budgets[i]
+		expect.True(t, b.promise.Equal(at(want)), "limit %d is closed until %v, want %v", i, b.promise.Unix(), want)
 	}
 	a = &account{clock: 6}
 	rep.n = 3
@@ -186,9 +179,8 @@ func TestOnlyPacedWindowsAnnounceAnInstant(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, last: at(10), renewed: at(110)}}
 	b.low.add(9, 0, 1)
 	c := &call{place: place{turn: 1}}
-	if known := b.expect(c, at(10)); !known.Equal(at(20)) {
-		t.Errorf("%v, want the first of ten intervals", known.Unix())
-	}
+	known := b.expect(c, at(10))
+	expect.True(t, known.Equal(at(20)), "%v, want the first of ten intervals", known.Unix())
 	b.kind = moving
 	if known := b.expect(c, at(10)); !known.IsZero() {
 		t.Errorf("%v, want none for a bucket", known.Unix())

@@ -29,9 +29,8 @@ func TestMaxWaitBeforeTheDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
-			t.Errorf("after %v, want 5s", time.Since(start2000))
-		}
+		limitedBy(t, err)
+		expect.Equal(t, time.Since(start2000), 5*time.Second, "after")
 		all.Wait()
 	})
 }
@@ -62,9 +61,8 @@ func TestDeadlineBehindALongerWait(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
-			t.Errorf("after %v, want when the 503 came", time.Since(start2000))
-		}
+		limitedBy(t, err)
+		expect.Equal(t, time.Since(start2000), 5*time.Second, "after (when the 503 came)")
 		all.Wait()
 	})
 }
@@ -109,9 +107,7 @@ func TestTooLongWaitFailsAtOnce(t *testing.T) {
 				c.Timeout = row.deadline
 				resp, err := c.Get("http://api.example/")
 				if row.sent {
-					if err != nil || time.Since(start2000) > 91*time.Second {
-						t.Fatalf("after %v: %v", time.Since(start2000), err)
-					}
+					must.True(t, err == nil && time.Since(start2000) <= 91*time.Second, "after %v: %v", time.Since(start2000), err)
 					resp.Body.Close()
 					return
 				}
@@ -151,9 +147,8 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 				if resp.StatusCode != 429 || string(body) != "body" || err != nil || resp.Header.Get("Retry-After") != row.waits[n-1] {
 					t.Errorf("%v %q %v", resp, body, err)
 				}
-				if took := time.Since(start2000); took < row.took || took > row.took+5*time.Second {
-					t.Errorf("took %v, want %v", took, row.took)
-				}
+				took := time.Since(start2000)
+				expect.True(t, took >= row.took && took <= row.took+5*time.Second, "took %v, want %v", took, row.took)
 			})
 		})
 	}
@@ -238,9 +233,8 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel(io.ErrNoProgress)
 		all.Wait()
-		if sent := s.requests(start2000); len(sent) != 2 || sent[1] > 22*time.Second {
-			t.Errorf("sent at %v, want the second call's after 20s", sent)
-		}
+		sent := s.requests(start2000)
+		expect.True(t, len(sent) == 2 && sent[1] <= 22*time.Second, "sent at %v, want the second call's after 20s", sent)
 	})
 }
 

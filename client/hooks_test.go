@@ -63,9 +63,8 @@ func TestBeforeFails(t *testing.T) {
 			r.Body = body
 			func() {
 				defer func() {
-					if v := recover(); (v != nil) != (query == "panic") {
-						t.Errorf("recovered %v", v)
-					}
+					v := recover()
+					expect.Equal(t, v != nil, query == "panic", "recovered %v", v)
 				}()
 				if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes != 1 {
 					t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes)
@@ -232,9 +231,8 @@ func TestOnDeniedPanics(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { get(t, c, "/") })
 		all.Wait()
-		if took := time.Since(start2000); took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("the next request took %v, want 5s", took)
-		}
+		took := time.Since(start2000)
+		expect.True(t, took >= 5*time.Second && took <= 6*time.Second, "the next request took %v, want 5s", took)
 	})
 }
 
@@ -275,9 +273,8 @@ func TestOnWaitPanics(t *testing.T) {
 			}()
 			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic"))
 		}()
-		if get(t, c, "/"); time.Since(start2000) > 6*time.Second {
-			t.Errorf("the next request took %v, want 5s", time.Since(start2000))
-		}
+		get(t, c, "/")
+		expect.AtMost(t, time.Since(start2000), 6*time.Second, "the next request")
 	})
 }
 
@@ -382,8 +379,7 @@ func TestFleetSharesOneBudget(t *testing.T) {
 		}
 		all.Wait()
 		expect.NotEqual(t, firstDenial.Load(), 0, "no request was denied")
-		if most := int64(50 * span / time.Second); served.Load() < most*95/100 {
-			t.Errorf("%d served, want 95%% of %d", served.Load(), most)
-		}
+		most := int64(50 * span / time.Second)
+		expect.True(t, served.Load() >= most*95/100, "%d served, want 95%% of %d", served.Load(), most)
 	})
 }

@@ -99,9 +99,8 @@ func TestCachedResponsesAreIgnored(t *testing.T) {
 					if status := get(t, c, "/"); status != a.status {
 						t.Fatalf("status %d, want %d", status, a.status)
 					}
-					if _, err := c.Do(request(t, "http://api.example/")); (err == nil) != cached {
-						t.Errorf("the next request: %v; want an error: %v", err, !cached)
-					}
+					_, err := c.Do(request(t, "http://api.example/"))
+					expect.True(t, (err == nil) == cached, "the next request: %v; want an error: %v", err, !cached)
 				})
 			})
 		}

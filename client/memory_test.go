@@ -85,9 +85,8 @@ func TestLongNamesAreNotKept(t *testing.T) {
 		}
 	}
 	header = nil
-	if kept := heap() - before; kept > size/2 {
-		t.Errorf("%d KB are kept", kept>>10)
-	}
+	kept := heap() - before
+	expect.AtMost(t, kept, size/2, "%d KB are kept", kept>>10)
 	runtime.KeepAlive(tr)
 	runtime.KeepAlive(keyed)
 }
@@ -128,9 +127,8 @@ func TestLongNamesStayApart(t *testing.T) {
 			t.Fatalf("%d: %+v, want an error that names the limit", i, limited)
 		}
 		expect.AtMost(t, len(limited.Error()), 1024, "the error has bytes at most")
-		if left = "5"; send(path+"open") != nil {
-			t.Errorf("%d: another long name is used up as well", i)
-		}
+		left = "5"
+		expect.Equal(t, send(path+"open"), nil, "%d: another long name is used up as well", i)
 	}
 }
 
@@ -166,9 +164,8 @@ func TestTurns(t *testing.T) {
 	var calls []*call
 	for i := range 4 {
 		c := &call{route: rt, ticket: uint64(i + 1), limit: at(1025), place: place{wake: make(chan struct{}, 1)}}
-		if b.add(c); c.turn != int64(i+1) {
-			t.Errorf("call %d has turn %d", i+1, c.turn)
-		}
+		b.add(c)
+		expect.Equal(t, c.turn, int64(i+1), "call %d has turn", i+1)
 		calls = append(calls, c)
 	}
 	a.dispatch(b, at(1000)) // one of 9 in 100s: each 11s

@@ -84,9 +84,8 @@ func TestReorderedBucketIsNotAWindow(t *testing.T) {
 			left--
 			write(w, 200, gitHub("100", strconv.Itoa(left), epoch(start2000.Add(57*time.Second)), "")...)
 		})
-		if sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 3); sent[2] > 0 {
-			t.Errorf("sent at %v: two requests do not distinguish a window from a bucket", sent)
-		}
+		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 3)
+		expect.AtMost(t, sent[2], 0, "sent at %v: two requests do not distinguish a window from a bucket", sent)
 	})
 }
 
@@ -102,9 +101,8 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 				resp, err := c.Get("http://api.example/")
 				if err != nil {
 					failed.Add(1)
-					if e := limitedBy(t, err); e.Status != 200 || e.Policy != "default" {
-						t.Errorf("%+v, want what the last 200 announced", e)
-					}
+					e := limitedBy(t, err)
+					expect.True(t, e.Status == 200 && e.Policy == "default", "%+v, want what the last 200 announced", e)
 					return
 				}
 				resp.Body.Close()

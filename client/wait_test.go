@@ -49,9 +49,8 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 		})
 		all.Wait()
 		begun := time.Now()
-		if get(t, c, "/"); time.Since(begun) > 0 {
-			t.Errorf("the next request waited %v", time.Since(begun))
-		}
+		get(t, c, "/")
+		expect.AtMost(t, time.Since(begun), 0, "the next request waited")
 	})
 }
 
@@ -210,9 +209,8 @@ func TestNetworkErrorChangesNoLimit(t *testing.T) {
 		if n := len(s.requests(start2000)); n != 4 { // and learns the limit
 			t.Fatalf("%d requests", n)
 		}
-		if get(t, c, "/b"); time.Since(start2000) < 30*time.Second {
-			t.Errorf("sent after %v, want 30s", time.Since(start2000))
-		}
+		get(t, c, "/b")
+		expect.AtLeast(t, time.Since(start2000), 30*time.Second, "sent after")
 	})
 }
 
@@ -314,7 +312,6 @@ func BenchmarkNoWait(b *testing.B) {
 func TestAllocations(t *testing.T) {
 	tr := &client.Transport{Base: free()}
 	r := authorized(t)
-	if n := testing.AllocsPerRun(1000, func() { _, _ = tr.RoundTrip(r) }); n > 2 {
-		t.Errorf("%v allocations, want 2 at most", n)
-	}
+	n := testing.AllocsPerRun(1000, func() { _, _ = tr.RoundTrip(r) })
+	expect.AtMost(t, n, 2, "allocations at most")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A sighting is a response with the state of a window: sent and received are on the clock of the account, at and
@@ -52,9 +53,8 @@ func TestWindowOrBucket(t *testing.T) {
 // TestWindowsThatAreNotPaced checks the windows whose requests are sent without pacing.
 func TestWindowsThatAreNotPaced(t *testing.T) {
 	year := sighting{3, 4, 1000, 15, 1000 + 365*86400}
-	if w := learned(sighting{1, 2, 1000, 16, year.reset}, year); w.renewed.After(at(1000).Add(time.Hour)) {
-		t.Errorf("paced until %v: more than an hour", w.renewed)
-	}
+	w := learned(sighting{1, 2, 1000, 16, year.reset}, year)
+	expect.True(t, !w.renewed.After(at(1000).Add(time.Hour)), "paced until %v: more than an hour", w.renewed)
 	for _, row := range []struct {
 		name string
 		each time.Duration
@@ -73,9 +73,8 @@ func TestWindowsThatAreNotPaced(t *testing.T) {
 		b := &budget{counted: true, limit: 100, window: window{kind: row.kind, renewed: at(row.end), each: row.each, last: at(1000)}}
 		b.low.add(row.left, 1, 2)
 		expect.Equal(t, b.paced(&call{}, at(1000)), row.want, "%s", row.name)
-		if p := b.checkInTurn(&call{}, at(1000)); p.wait != row.want {
-			t.Errorf("%s: right after a request %+v, want to wait: %v", row.name, p, row.want)
-		}
+		p := b.checkInTurn(&call{}, at(1000))
+		expect.True(t, p.wait == row.want, "%s: right after a request %+v, want to wait: %v", row.name, p, row.want)
 	}
 }
 
@@ -168,9 +167,8 @@ func TestPolicies(t *testing.T) {
 	} {
 		var rep report
 		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {`"a";r=1`}, "Ratelimit-Policy": {row.policy}}}, at(0))
-		if s := rep.states[0]; s.limit != row.limit || s.each != row.each || s.otherUnit != row.other {
-			t.Errorf("%s: %+v", row.policy, s)
-		}
+		s := rep.states[0]
+		expect.True(t, s.limit == row.limit && s.each == row.each && s.otherUnit == row.other, "%s: %+v", row.policy, s)
 	}
 }
 
@@ -208,9 +206,8 @@ func TestLowestIsSafe(t *testing.T) {
 				}
 			case 1, 2:
 				if len(out) > 0 && out[i].left < 0 {
-					if left--; left < 0 {
-						t.Fatalf("seed %d: a request was sent for which nothing remained", seed)
-					}
+					left--
+					must.True(t, left >= 0, "seed %d: a request was sent for which nothing remained", seed)
 					out[i].left = left
 				}
 			case 3:

@@ -143,9 +143,8 @@ func TestConstructorsPanicOnNil(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if err, _ := recover().(error); !errors.Is(err, core.ErrInvalid) {
-					t.Errorf("%s: got %v", name, err)
-				}
+				err, _ := recover().(error)
+				expect.ErrorIs(t, err, core.ErrInvalid, "%s", name)
 			}()
 			construct()
 			t.Errorf("%s did not panic", name)
@@ -204,9 +203,8 @@ func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 			}
 		}
 	}
-	if _, answer := s.post(t, "lookup", form); answer["limits"].([]any)[0].(map[string]any)["remaining"] != 0.0 {
-		t.Errorf("another host has reset a key: %v", answer)
-	}
+	_, answer := s.post(t, "lookup", form)
+	expect.Equal(t, answer["limits"].([]any)[0].(map[string]any)["remaining"], 0.0, "another host has reset a key: %v", answer)
 }
 
 func TestHostsThatNoBrowserSends(t *testing.T) {
@@ -234,9 +232,8 @@ func TestPathWithoutSlashRedirects(t *testing.T) {
 		r := httptest.NewRequest("GET", path, nil)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		if got := w.Header().Get("Location"); got != want || (w.Code == 307) != (want != "") {
-			t.Errorf("%s: got %d, %q, want %q", path, w.Code, got, want)
-		}
+		got := w.Header().Get("Location")
+		expect.True(t, got == want && (w.Code == 307) == (want != ""), "%s: got %d, %q, want %q", path, w.Code, got, want)
 	}
 	for _, target := range []string{"//evil.example", "/%2f%2fevil.example", "/\\evil.example", "/a:b"} {
 		r := httptest.NewRequest("GET", "/", nil)

@@ -39,9 +39,8 @@ func TestEventHasTheCounts(t *testing.T) {
 	if top := e["top"].([]any); len(top) != 1 || top[0].(map[string]any)["count"] != 2.0 || strings.Contains(top[0].(map[string]any)["key"].(string), "ann") {
 		t.Errorf("got top %v", top)
 	}
-	if sums := e["history"].([]any); sum(sums[0])+sum(sums[2]) != 4 || sum(sums[1]) != 2 {
-		t.Errorf("got history %v", sums)
-	}
+	sums := e["history"].([]any)
+	expect.True(t, sum(sums[0])+sum(sums[2]) == 4 && sum(sums[1]) == 2, "got history %v", sums)
 	if e["file"].(map[string]any)["hash"] != "abcdef" || e["reset"] != false {
 		t.Errorf("got file %v, reset %v", e["file"], e["reset"])
 	}
@@ -63,9 +62,8 @@ func TestPageHasNoGoroutineWithoutAViewer(t *testing.T) {
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+path, nil)
 			w := httptest.NewRecorder()
 			page.ServeHTTP(w, r)
-			if leave(); w.Code != 200 || w.Body.Len() == 0 {
-				t.Errorf("%s: got %d, %s", path, w.Code, w.Body)
-			}
+			leave()
+			expect.True(t, w.Code == 200 && w.Body.Len() != 0, "%s: got %d, %s", path, w.Code, w.Body)
 		}
 	})
 }
@@ -143,9 +141,8 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	limits := s.event(t, "")["rules"].([]any)[0].(map[string]any)["limits"].([]any)
 	must.Equal(t, len(limits), 2, "%v", limits)
 	must.Do(t, s.limiter.SetRules(changed[:1]))
-	if removed := s.event(t, "")["rules"].([]any)[1].(map[string]any); removed["name"] != "trial" || removed["onFailure"] != nil {
-		t.Errorf("got %v of a rule that was removed", removed)
-	}
+	removed := s.event(t, "")["rules"].([]any)[1].(map[string]any)
+	expect.True(t, removed["name"] == "trial" && removed["onFailure"] == nil, "got %v of a rule that was removed", removed)
 	now, before := limits[0].(map[string]any), limits[1].(map[string]any)
 	if now["limit"] != "7/1d" || now["other"] != nil || before["limit"] != "3/1d" || before["other"] != true || before["results"].(map[string]any)["allowed"] != 1.0 {
 		t.Errorf("got %v", limits)

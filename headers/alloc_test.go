@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 // TestAllocations bounds the allocations of writers. The map of h is allocated before.
@@ -25,9 +26,8 @@ func TestAllocations(t *testing.T) {
 				continue
 			}
 			row.write(h, s.d)
-			if got := testing.AllocsPerRun(100, func() { row.write(h, s.d) }); got > row.most {
-				t.Errorf("%s, %s: %v allocations, want at most %v", row.name, s.name, got, row.most)
-			}
+			got := testing.AllocsPerRun(100, func() { row.write(h, s.d) })
+			expect.AtMost(t, got, row.most, "%s, %s: allocations", row.name, s.name)
 		}
 	}
 }

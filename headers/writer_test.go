@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestEveryWriterAndDecision checks the promises about every writer and every decision.
@@ -54,9 +55,8 @@ func TestResetAndRetryAfterAgree(t *testing.T) {
 			if got := delta.Get("X-RateLimit-Reset"); got != epoch.Get("Retry-After") {
 				t.Errorf("wait %v: Reset as a delta is %s, want the %s of Retry-After", wait, got, epoch.Get("Retry-After"))
 			}
-			if got, err := time.Parse(time.RFC3339, date.Get("X-RateLimit-Reset")); err != nil || !got.Equal(reset) {
-				t.Errorf("wait %v: Reset as a date is %v, %v, want %v", wait, got, err, reset)
-			}
+			got := must.Get(time.Parse(time.RFC3339, date.Get("X-RateLimit-Reset")))(t)
+			expect.True(t, got.Equal(reset), "wait %v: Reset as a date is %v, want %v", wait, got, reset)
 		}
 	}
 }
@@ -102,9 +102,8 @@ func TestExpose(t *testing.T) {
 		exposed.Set(name, "")
 	}
 	for name := range set {
-		if _, ok := exposed[name]; !ok {
-			t.Errorf("%s is set but not exposed", name)
-		}
+		_, ok := exposed[name]
+		expect.True(t, ok, "%s is set but not exposed", name)
 	}
 	if len(exposed) != len(set) || len(headers.Expose) != len(set) {
 		t.Errorf("Expose = %v, want the %d names that are set", headers.Expose, len(set))

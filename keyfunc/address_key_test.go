@@ -40,9 +40,8 @@ func TestAddress(t *testing.T) {
 		}
 	}
 	defer func() {
-		if v := recover(); v == nil || !strings.Contains(v.(string), "keyfunc.Address") {
-			t.Errorf("Address(nil) panicked with %v", v)
-		}
+		v := recover()
+		expect.True(t, v != nil && strings.Contains(v.(string), "keyfunc.Address"), "Address(nil) panicked with %v", v)
 	}()
 	keyfunc.Address(nil)
 }

@@ -174,9 +174,8 @@ func TestKeyIsTheOnlyAllocation(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			fn := must.Get(NewClientIP(row.config))(t)
 			for name, fn := range map[string]func(*http.Request) (string, error){"Key": row.config.Key, "NewClientIP": fn, "RemoteIP": RemoteIP} {
-				if n := testing.AllocsPerRun(100, func() { _, _ = fn(row.r) }); n > 1 {
-					t.Errorf("%s: got %v allocations, want 1", name, n)
-				}
+				n := testing.AllocsPerRun(100, func() { _, _ = fn(row.r) })
+				expect.AtMost(t, n, 1, "%s: allocations", name)
 			}
 		})
 	}
@@ -185,9 +184,8 @@ func TestKeyIsTheOnlyAllocation(t *testing.T) {
 // A request that http.NewRequest makes for a test has no remote address.
 func TestErrorOfARequestWithoutAddressNamesHttptest(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, RewrittenIP, ClientIP{}.Key} {
-		if _, err := fn(&http.Request{}); !errors.Is(err, core.ErrNoKey) || !strings.Contains(err.Error(), "httptest.NewRequest") {
-			t.Errorf("got %v", err)
-		}
+		_, err := fn(&http.Request{})
+		expect.True(t, errors.Is(err, core.ErrNoKey) && strings.Contains(err.Error(), "httptest.NewRequest"), "got %v", err)
 	}
 }
 

@@ -47,9 +47,8 @@ func TestJoinAndFirstStopAtError(t *testing.T) {
 	join, first := Join(fns...), First(fns...)
 	fns[0] = panics
 	for _, fn := range []core.KeyFunc{join, first} {
-		if key, err := fn(request("")); key != "" || err != broken {
-			t.Errorf("got %q, %v", key, err)
-		}
+		key, err := fn(request(""))
+		expect.True(t, key == "" && err == broken, "got %q, %v", key, err)
 	}
 }
 
@@ -82,9 +81,8 @@ func TestFirst(t *testing.T) {
 func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 	for _, worse := range []error{core.ErrBadKey, core.ErrInvalid} {
 		fn := First(fails(errors.Join(core.ErrNoKey, worse)), panics)
-		if key, err := fn(request("")); key != "" || !errors.Is(err, worse) {
-			t.Errorf("got %q, %v, want %v", key, err, worse)
-		}
+		key, err := fn(request(""))
+		expect.True(t, key == "" && errors.Is(err, worse), "got %q, %v, want %v", key, err, worse)
 	}
 }
 
@@ -94,9 +92,8 @@ func TestEmptyKeyHasOneErrorText(t *testing.T) {
 	for why, key := range map[string]core.KeyFunc{"alone": empty, "First": First(empty), "Join": Join(empty, empty), "Hash": Hash([]byte("0123456789abcdef"), empty)} {
 		l := core.Must(core.New([]core.Rule{core.PerDay(1).By(key)}))
 		_, err := l.Check(&http.Request{})
-		if want := `spillgate: rule "default": the key func returned an empty key: no key`; !errors.Is(err, core.ErrNoKey) || err.Error() != want {
-			t.Errorf("%s: got %v, want %s", why, err, want)
-		}
+		want := `spillgate: rule "default": the key func returned an empty key: no key`
+		expect.True(t, errors.Is(err, core.ErrNoKey) && err.Error() == want, "%s: got %v, want %s", why, err, want)
 	}
 }
 
@@ -203,9 +200,8 @@ func TestPatternWithoutRoute(t *testing.T) {
 	r := httptest.NewRequest("GET", "/nowhere", nil)
 	g := must.Get(l.Guard(r.Context(), r, found("")))(t)
 	checkKey(t, Pattern, g.Request(), "route:(none)")
-	if key, err := Pattern(r); !errors.Is(err, core.ErrInvalid) || key != "" {
-		t.Errorf("without a router: %q, %v, want ErrInvalid", key, err)
-	}
+	key, err := Pattern(r)
+	expect.True(t, errors.Is(err, core.ErrInvalid) && key == "", "without a router: %q, %v, want ErrInvalid", key, err)
 	expect.ErrorIs(t, expect.ErrorOf(l.Check(r)), core.ErrInvalid, "a limiter without a router (ErrInvalid)")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // sha returns the digits of a secret in a key.
@@ -123,9 +124,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		{ip.Key, request("elsewhere"), `remote address "elsewhere": no key`},
 		{First(Bearer, RemoteIP), request("x"), "bearer token: no key\nremote address \"x\": no key"},
 	} {
-		if _, err := row.fn(row.r); err == nil || err.Error() != row.want {
-			t.Errorf("got %q, want %q", err, row.want)
-		}
+		_, err := row.fn(row.r)
+		expect.True(t, err != nil && err.Error() == row.want, "got %q, want %q", err, row.want)
 	}
 }
 
@@ -139,27 +139,24 @@ func TestHash(t *testing.T) {
 	checkKey(t, fn, request("", "X-Name", "ann"), want)
 	checkKey(t, fn, request(""), "error")
 	checkKey(t, Hash(secret, func(*http.Request) (string, error) { return "", nil }), request(""), "error")
-	if key, _ := Hash(secret, Header("X-Name"))(request("", "X-Name", "ann")); key == want {
-		t.Error("another secret gave the same key")
-	}
+	key, _ := Hash(secret, Header("X-Name"))(request("", "X-Name", "ann"))
+	expect.NotEqual(t, key, want, "another secret gave the same key")
 }
 
 func TestSecretsAreNotInKeysOrErrors(t *testing.T) {
 	const secret = "hunter2"
 	r := request("", "X-Api-Key", secret, "Authorization", "Bearer "+secret, "Cookie", "sid="+secret)
 	for _, fn := range []core.KeyFunc{APIKey("X-Api-Key"), Bearer, Cookie("sid"), Hash([]byte("s"), Header("X-Api-Key"))} {
-		if key, err := fn(r); err != nil || strings.Contains(key, secret) {
-			t.Errorf("got %q, %v", key, err)
-		}
+		key := must.Get(fn(r))(t)
+		expect.True(t, !strings.Contains(key, secret), "key %q", key)
 	}
 	twice := request("", "X-Api-Key", secret, "X-Api-Key", secret, auth, "Basic "+secret, auth, "Bearer "+secret,
 		"Cookie", "sid="+secret+"; sid="+secret)
 	malformed := request("", auth, secret, "Cookie", "sid=\""+secret)
 	for _, r := range []*http.Request{twice, malformed} {
 		for _, fn := range []core.KeyFunc{APIKey("X-Api-Key"), Bearer, BasicUser, Cookie("sid")} {
-			if _, err := fn(r); err == nil || strings.Contains(err.Error(), secret) {
-				t.Errorf("got %v", err)
-			}
+			_, err := fn(r)
+			expect.True(t, err != nil && !strings.Contains(err.Error(), secret), "got %v", err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
@@ -50,9 +51,8 @@ func TestWatchDoesNotWaitForAPipe(t *testing.T) {
 		w.do(syscall.Mkfifo(w.path, 0o600))
 		w.wait(5 * time.Second)
 		w.wantRate(10, "with a pipe in place of the file")
-		if n := strings.Count(w.log.String(), "is not a regular file"); n != 1 {
-			t.Errorf("logged %d times, want once:\n%s", n, &w.log)
-		}
+		n := strings.Count(w.log.String(), "is not a regular file")
+		expect.True(t, n == 1, "logged %d times, want once:\n%s", n, &w.log)
 		w.do(os.Remove(w.path))
 		w.write(w.path, rate(20))
 		w.wait(3 * time.Second)

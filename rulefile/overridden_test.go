@@ -36,9 +36,8 @@ func TestOverridesAreSwappedUnderLoad(t *testing.T) {
 		w.write(w.path, manyUsers(10))
 		w.wait(3 * time.Second)
 		for range 10 {
-			if d, err := w.limiter.Check(requestOf("U77")); err != nil || !d.Allowed {
-				t.Fatalf("got %+v, %v", d, err)
-			}
+			d, err := w.limiter.Check(requestOf("U77"))
+			must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
 		}
 		l := &load{limiter: w.limiter}
 		l.begin(8, "U77", 0, 90)
@@ -111,9 +110,8 @@ func TestWatchKeepsWhatWasUsedUnderLoad(t *testing.T) {
 		w.write(w.path, perUser(10))
 		w.wait(3 * time.Second)
 		for range 10 {
-			if d, err := w.limiter.Check(requestOf("ann")); err != nil || !d.Allowed {
-				t.Fatalf("got %+v, %v", d, err)
-			}
+			d, err := w.limiter.Check(requestOf("ann"))
+			must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
 		}
 		l := &load{limiter: w.limiter}
 		l.begin(8, "ann", 0, 90)
@@ -248,9 +246,8 @@ func TestRulesOfTheProgramStayWhenTheFileChanges(t *testing.T) {
 		w.wait(3 * time.Second)
 		expect.Equal(t, w.names(), "api n jobs files", "rules\n%s", &w.log)
 		expect.Equal(t, take(), 1, "left (what was used stays used)")
-		if want := `changes="api: 10/1h → 20/1h; n: new, 1/1s"`; !strings.Contains(w.log.String(), want) {
-			t.Errorf("the log does not say %s:\n%s", want, &w.log)
-		}
+		want := `changes="api: 10/1h → 20/1h; n: new, 1/1s"`
+		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
 		w.write(w.path, rate(30))
 		w.wait(3 * time.Second)
 		if want := `changes="api: 20/1h → 30/1h; n: removed"`; w.names() != "api jobs files" || !strings.Contains(w.log.String(), want) {

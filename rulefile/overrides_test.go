@@ -104,12 +104,10 @@ func TestAHundredThousandOverridesAreReadInLinearTime(t *testing.T) {
 	src := manyOverrides(100_000)
 	begun := time.Now()
 	file, err := Check("f", []byte(src))
-	if took := time.Since(begun); err != nil || took > 20*time.Second {
-		t.Fatalf("got %v after %v", err, took)
-	}
-	if d := file.details[0].overrides; d.count != 100_000 || !file.Rules[0].DryRun {
-		t.Errorf("got %d overrides, dry run %v", d.count, file.Rules[0].DryRun)
-	}
+	took := time.Since(begun)
+	must.True(t, err == nil && took <= 20*time.Second, "got %v after %v", err, took)
+	d := file.details[0].overrides
+	expect.True(t, d.count == 100_000 && file.Rules[0].DryRun, "got %d overrides, dry run %v", d.count, file.Rules[0].DryRun)
 	expect.Equal(t, limitsText(file.Rules[0].Override("user:99998")), "1003/month;tz=Europe/Berlin", "for user:99998")
 }
 
@@ -158,9 +156,8 @@ func TestParserReadsOverridesThatAreNotSimple(t *testing.T) {
 			fmt.Fprintf(&text, "  \"user:%d\": 1/s\n", i)
 		}
 		text.WriteString("  " + line + "\n")
-		if rest, cut := cutOverrides(text.String()); len(cut) > 0 || rest != text.String() {
-			t.Errorf("%s: got %d entries", line, len(cut[1]))
-		}
+		rest, cut := cutOverrides(text.String())
+		expect.True(t, len(cut) <= 0 && rest == text.String(), "%s: got %d entries", line, len(cut[1]))
 	}
 }
 
@@ -263,8 +260,7 @@ func TestOverridesAreBounded(t *testing.T) {
 		if (len(src) <= most) != good || len(src) < most/20*19 || len(src) > most/20*21 {
 			t.Fatalf("the file has %d bytes, which is not near the bound", len(src))
 		}
-		if _, err := Check("f", []byte(src)); (err == nil) != good {
-			t.Errorf("%d bytes: %.200s", len(src), fmt.Sprint(err))
-		}
+		_, err := Check("f", []byte(src))
+		expect.Equal(t, err == nil, good, "%d bytes: %.200s", len(src), fmt.Sprint(err))
 	}
 }

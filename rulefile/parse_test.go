@@ -56,9 +56,8 @@ func TestParseReadsAllFields(t *testing.T) {
 	r.RemoteAddr = "10.1.2.3:9"
 	r.Header.Set("X-Forwarded-For", "203.0.113.7")
 	r.Header.Set("U", "ann")
-	if key, err := login.Key(r); key != "ip:203.0.113.7" || err != nil {
-		t.Errorf("ip behind a proxy: got %q, %v", key, err)
-	}
+	key, err := login.Key(r)
+	expect.True(t, key == "ip:203.0.113.7" && err == nil, "ip behind a proxy: got %q, %v", key, err)
 	if key, err := api.Key(r); key != "user:ann" || err != nil {
 		t.Errorf("a key of the program: got %q, %v", key, err)
 	}

@@ -92,9 +92,8 @@ func TestWatchDoesNotLoadHalfAFile(t *testing.T) {
 			}
 		}
 		w.wait(3 * time.Second)
-		if w.wantRate(2, "3s after the end"); len(w.limiter.Rules()) != 2 {
-			t.Errorf("got %v", w.limiter.Rules())
-		}
+		w.wantRate(2, "3s after the end")
+		expect.Equal(t, len(w.limiter.Rules()), 2, "%v", w.limiter.Rules())
 	})
 }
 
@@ -104,9 +103,8 @@ func TestBadFileChangesNothing(t *testing.T) {
 		w.wait(10 * time.Second)
 		w.wantRate(10, "with mistakes in the file")
 		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, `spillgate.yaml:6:5 text="unknown field \"nmae\"`, "the active rules stay", "mistakes=4"} {
-			if n := strings.Count(w.log.String(), want); n != 1 {
-				t.Errorf("the log says %s %d times, want once:\n%s", want, n, &w.log)
-			}
+			n := strings.Count(w.log.String(), want)
+			expect.True(t, n == 1, "the log says %s %d times, want once:\n%s", want, n, &w.log)
 		}
 		if n := strings.Count(w.log.String(), "rules not loaded"); n != 1 {
 			t.Errorf("logged %d times, want once:\n%s", n, &w.log)

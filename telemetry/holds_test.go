@@ -49,9 +49,8 @@ func TestSettledRequests(t *testing.T) {
 		tel.Observe(t.Context(), &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: err})
 	}
 	s := tel.Snapshot()
-	if got := settledCounts(s); got["free"] != 2 || got["charged"] != 1 || got["failed"] != 2 {
-		t.Errorf("got %v", got)
-	}
+	got := settledCounts(s)
+	expect.True(t, got["free"] == 2 && got["charged"] == 1 && got["failed"] == 2, "got %v", got)
 	if got := counted(s); got["allowed"] != 4 || got["r 100/1h allowed"] != 3 {
 		t.Errorf("got %v", got)
 	}
@@ -101,9 +100,8 @@ func TestHeldComesFromTheStores(t *testing.T) {
 		for l, rule := range map[*core.Limiter]string{one: "one", other: "other"} {
 			must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "user:ann", Hold: true}))(t)
 		}
-		if s := tel.Snapshot(); s.Held != 2 || s.Keys.Own != 2 {
-			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)
-		}
+		s := tel.Snapshot()
+		expect.True(t, s.Held == 2 && s.Keys.Own == 2, "got %d held and %+v, want 2 and 2", s.Held, s.Keys)
 		time.Sleep(67 * time.Second) // as after a crash of the process that had held them
 		expect.Equal(t, tel.Snapshot().Held, 0, "held when all have expired")
 		limited(t, tel, rules("third"), core.WithStore(struct{ core.Store }{new(core.MemoryStore)}))
@@ -150,9 +148,8 @@ func TestHistory(t *testing.T) {
 		ask(l, "ann")
 		want[4].Denied = 1 // the current second
 		checkHistory(t, tel, "r", want)
-		if got := tel.Recent("r", 2); len(got) != 2 || got[0] != want[3] || got[1] != want[4] {
-			t.Errorf("got %v, want %v", got, want[3:])
-		}
+		got := tel.Recent("r", 2)
+		expect.True(t, len(got) == 2 && got[0] == want[3] && got[1] == want[4], "got %v, want %v", got, want[3:])
 	})
 }
 

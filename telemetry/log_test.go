@@ -82,9 +82,8 @@ func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *logRecorder
 
 func wantLines(t *testing.T, b *logRecorder, want ...string) {
 	t.Helper()
-	if got := b.texts(); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got := b.texts()
+	expect.True(t, strings.Join(got, "\n") == strings.Join(want, "\n"), "got %q, want %q", got, want)
 }
 
 func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
@@ -285,9 +284,8 @@ func TestManyRulesAreSummedUp(t *testing.T) {
 			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
 		}
 		tel.Flush()
-		if n := b.sum(t, "denied"); n != 5000 || len(b.lines) != 10 {
-			t.Errorf("%d lines account for %d denials, want 5000", len(b.lines), n)
-		}
+		n := b.sum(t, "denied")
+		expect.True(t, n == 5000 && len(b.lines) == 10, "%d lines account for %d denials, want 5000", len(b.lines), n)
 	})
 }
 

@@ -95,9 +95,8 @@ func TestGrantsAreShown(t *testing.T) {
 			must.Do(t, l.Grant(t.Context(), "plan", "ip:203.0.113.9", i-200))
 			time.Sleep(time.Second)
 		}
-		if err := failing.Grant(t.Context(), "plan", "user:ann", 5); !errors.Is(err, core.ErrUnavailable) {
-			t.Fatalf("got %v", err)
-		}
+		err := failing.Grant(t.Context(), "plan", "user:ann", 5)
+		must.True(t, errors.Is(err, core.ErrUnavailable), "got %v", err)
 		if err := l.Grant(t.Context(), "plan", "user:ann", 0); !errors.Is(err, core.ErrInvalid) {
 			t.Fatalf("got %v", err)
 		}

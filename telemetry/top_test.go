@@ -70,9 +70,8 @@ func TestTopCountsDenialsOnly(t *testing.T) {
 	for range 3 {
 		ask(l, "ann")
 	}
-	if rows := tel.Top("r", 10); len(rows) != 1 || rows[0].Count != 2 {
-		t.Errorf("got %+v, want two denials", rows)
-	}
+	rows := tel.Top("r", 10)
+	expect.True(t, len(rows) == 1 && rows[0].Count == 2, "got %+v, want two denials", rows)
 	expect.True(t, tel.Top("trial", 10) == nil, "keys of a dry run")
 }
 
@@ -131,9 +130,8 @@ func TestFloodDoesNotDisplaceTheTop(t *testing.T) {
 			deny(tel, "r", "user:abuser")
 		}
 	}
-	if rows := tel.Top("r", 50); len(rows) != 50 || rows[0].Key != "user:abuser" {
-		t.Errorf("got %+v first of %d", rows[0], len(rows))
-	}
+	rows := tel.Top("r", 50)
+	expect.True(t, len(rows) == 50 && rows[0].Key == "user:abuser", "got %+v first of %d", rows[0], len(rows))
 }
 
 func TestTopHas500KeysOfARuleByDefault(t *testing.T) {
@@ -155,9 +153,8 @@ func TestLongKeysAreCut(t *testing.T) {
 		if len(rows) != 2 || rows[0].Count != 2 || len(rows[0].Key) > maxKey+3 || rows[0].ID == rows[1].ID {
 			t.Errorf("unmask %v: got %+v", unmask, rows)
 		}
-		if key, ok := tel.FindKey("r", rows[0].ID); ok {
-			t.Errorf("found %d bytes of a long key", len(key))
-		}
+		key, ok := tel.FindKey("r", rows[0].ID)
+		expect.True(t, !ok, "found %d bytes of a long key", len(key))
 	}
 }
 
@@ -169,9 +166,8 @@ func TestFindKey(t *testing.T) {
 		t.Errorf("got %q, %v", key, ok)
 	}
 	for _, c := range [][2]string{{"r", "x"}, {"r", ""}, {"none", row.ID}} {
-		if key, ok := tel.FindKey(c[0], c[1]); ok {
-			t.Errorf("%q: got %q", c, key)
-		}
+		key, ok := tel.FindKey(c[0], c[1])
+		expect.True(t, !ok, "%q: got %q", c, key)
 	}
 }
 
@@ -207,9 +203,8 @@ func TestMask(t *testing.T) {
 		"unix:x":                               hash,
 		"ip:unresolved:ip:unresolved:10.0.0.1": `ip:unresolved:` + hash,
 	} {
-		if got := m.text(key); !regexp.MustCompile("^" + want + "$").MatchString(got) {
-			t.Errorf("%q: got %q, want %s", key, got, want)
-		}
+		got := m.text(key)
+		expect.True(t, regexp.MustCompile("^"+want+"$").MatchString(got), "%q: got %q, want %s", key, got, want)
 	}
 }
 

@@ -107,9 +107,8 @@ func TestGreetings(t *testing.T) {
 		"/echov5/hello": "hello from echo v5, 1 of 2 left\n",
 	} {
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Body.String() != want {
-			t.Errorf("GET %s: %d %q, want %q", path, w.Code, w.Body, want)
-		}
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		expect.Equal(t, w.Body.String(), want, "GET %s: %d %q", path, w.Code, w.Body)
 	}
 }
 

@@ -70,9 +70,8 @@ func TestHelp(t *testing.T) {
 		expect.True(t, code == 0 && strings.Contains(stdout, flag+" "), "demo --help: exit code %d, without %s", code, flag)
 	}
 	for _, command := range []string{"replay", "suggest"} {
-		if _, stdout, _ := execute(t, command, "--help"); strings.Contains(stdout, "(default [])") {
-			t.Errorf("%s --help shows an empty default:\n%s", command, stdout)
-		}
+		_, stdout, _ := execute(t, command, "--help")
+		expect.True(t, !strings.Contains(stdout, "(default [])"), "%s --help shows an empty default:\n%s", command, stdout)
 	}
 	if code, stdout, _ := execute(t, "--version"); code != 0 || !strings.HasPrefix(stdout, "spillgate version ") {
 		t.Errorf("--version: exit code %d, %q", code, stdout)
@@ -258,9 +257,8 @@ func TestMistypedCommand(t *testing.T) {
 		"dmeo": `there is no command "dmeo"; did you mean demo?`,
 		"list": `there is no command "list"; see spillgate --help`,
 	} {
-		if code, _, stderr := execute(t, word); code != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q", word, code, stderr)
-		}
+		code, _, stderr := execute(t, word)
+		expect.True(t, code == 2 && strings.Contains(stderr, want), "%s: exit code %d, %q", word, code, stderr)
 	}
 }
 
@@ -333,8 +331,7 @@ func TestWarnDegraded(t *testing.T) {
 		{"the recovery is not reported again", core.Observation{}, ""},
 	} {
 		stderr.Reset()
-		if observe(context.Background(), &step.o); stderr.String() != step.want {
-			t.Errorf("%s: said %q, want %q", step.why, stderr.String(), step.want)
-		}
+		observe(context.Background(), &step.o)
+		expect.Equal(t, stderr.String(), step.want, "%s: said", step.why)
 	}
 }

@@ -120,9 +120,8 @@ func TestShowTrafficOnce(t *testing.T) {
 	defer cancel()
 	var b lockedBuffer
 	showTraffic(ctx, &b, newCallers())
-	if got := b.b.String(); strings.Count(got, "SERVED") != 1 || strings.Contains(got, "\x1b") {
-		t.Errorf("got %q", got)
-	}
+	got := b.b.String()
+	expect.True(t, strings.Count(got, "SERVED") == 1 && !strings.Contains(got, "\x1b"), "got %q", got)
 }
 
 // The interrupt ends a replay whose standard input does not end.
@@ -276,9 +275,8 @@ func TestReplayReportsWhoWouldWait(t *testing.T) {
 		}
 	}
 	var rep replay.Report
-	if err := json.Unmarshal([]byte(data), &rep); err != nil || rep.Rules[1].Waits != nil {
-		t.Fatalf("%v, %+v", err, rep.Rules)
-	}
+	err := json.Unmarshal([]byte(data), &rep)
+	must.True(t, err == nil && rep.Rules[1].Waits == nil, "%v, %+v", err, rep.Rules)
 	first := replay.ClientWaits{Key: "ip:203.0.113.0", Waited: 5, Longest: 5 * time.Second}
 	if w := rep.Rules[0].Waits; w == nil || w.Waited != 6 || w.Longest != 5*time.Second || len(w.Clients) != 2 || w.Clients[0] != first {
 		t.Errorf("--json: %+v", w)
@@ -311,9 +309,8 @@ func TestReplayMistakes(t *testing.T) {
 func TestBars(t *testing.T) {
 	expect.Equal(t, bars([]int{0, 1, 4, 8, 0, 0}, 2), "▁█   up to 12", "bars([]int{0, 1, 4, 8, 0, 0}, 2)")
 	line := replay.Timeline{Width: time.Second, Asked: make([]int, 120), Denied: make([]int, 120)}
-	if got := timelineText(line); !strings.Contains(got, "a bar is 2s") || strings.Count(got, " ") < 120 {
-		t.Errorf("got %q", got)
-	}
+	got := timelineText(line)
+	expect.True(t, strings.Contains(got, "a bar is 2s") && strings.Count(got, " ") >= 120, "got %q", got)
 }
 
 func TestGrouped(t *testing.T) {
@@ -340,9 +337,8 @@ func TestReplayWritesAPage(t *testing.T) {
 		expect.True(t, strings.Contains(string(text), want), "the page does not say %q", want)
 	}
 	for _, must := range []string{"http:", "https:", "src=", "@import", "url("} {
-		if rest := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, must) {
-			t.Errorf("the page may load something: it has %q", must)
-		}
+		rest := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")
+		expect.True(t, !strings.Contains(rest, must), "the page may load something: it has %q", must)
 	}
 	if code, _, stderr := execute(t, "replay", "--rules", rules, "--html", filepath.Join(dir, "none", "report.html"), log); code != 2 || !strings.Contains(stderr, "--html") {
 		t.Errorf("a page in a directory that is not there: exit code %d, %q", code, stderr)

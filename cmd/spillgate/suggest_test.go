@@ -81,9 +81,8 @@ func TestSuggestReport(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 || rep.Clients != 100 || rep.TooFew != 2995 || len(rep.Rates) != 22 || rep.Logs[0].BadLines != 1 {
 		t.Errorf("--json: %v, exit code %d\n%s", err, code, stdout)
 	}
-	if _, err := rulefile.Check("f", []byte(rep.Rule)); err != nil || rep.Chosen.Hit != 0 {
-		t.Errorf("the rule is %q: %v", rep.Rule, err)
-	}
+	_, err := rulefile.Check("f", []byte(rep.Rule))
+	expect.True(t, err == nil && rep.Chosen.Hit == 0, "the rule is %q: %v", rep.Rule, err)
 }
 
 // scannedLog returns lines of a log of 181 clients. 180 load pages of up to nine files all day, and a scanner sends 15%
@@ -192,7 +191,6 @@ func TestSuggestOnATerminal(t *testing.T) {
 func TestOnlyTerminalsHaveColors(t *testing.T) {
 	f := must.Get(os.Create(t.TempDir() + "/f"))(t)
 	defer f.Close()
-	if s := screenOf(f); s.terminal || s.color {
-		t.Errorf("a file: got %+v", s)
-	}
+	s := screenOf(f)
+	expect.True(t, !s.terminal && !s.color, "a file: got %+v", s)
 }

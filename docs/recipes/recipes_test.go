@@ -210,9 +210,8 @@ func TestCreditsAreRefunded(t *testing.T) {
 			want(t, fmt.Sprint("credits left after ", row.status), remaining(), row.remaining)
 		}
 		down := errors.New("upstream is down")
-		if err := export(t.Context(), l, "ip:203.0.113.9", func() error { return down }); !errors.Is(err, down) {
-			t.Errorf("got %v", err)
-		}
+		err := export(t.Context(), l, "ip:203.0.113.9", func() error { return down })
+		expect.ErrorIs(t, err, down, "err")
 		want(t, "credits left after a failed job", remaining(), 950)
 		if err := export(t.Context(), l, "ip:203.0.113.9", func() error { return nil }); err != nil {
 			t.Error(err)

@@ -85,9 +85,8 @@ func TestEventStreams(t *testing.T) {
 		if i == 0 {
 			news <- "hello"
 			buffer := make([]byte, len("data: hello\n\n"))
-			if _, err := io.ReadFull(resp.Body, buffer); err != nil || string(buffer) != "data: hello\n\n" {
-				t.Errorf("got %q, %v", buffer, err)
-			}
+			_, err := io.ReadFull(resp.Body, buffer)
+			expect.True(t, err == nil && string(buffer) == "data: hello\n\n", "got %q, %v", buffer, err)
 		}
 	}
 	resp, cancel := open()

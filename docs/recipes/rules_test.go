@@ -69,9 +69,8 @@ func TestPlansRenewAtMidnight(t *testing.T) {
 		upgraded.Header.Set("X-Plan", "pro")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, upgraded)
-		if got := w.Header().Get("X-RateLimit-Remaining"); w.Code != http.StatusOK || got != "98999" {
-			t.Errorf("upgraded: %d, %s remain, want 98999", w.Code, got)
-		}
+		got := w.Header().Get("X-RateLimit-Remaining")
+		expect.True(t, w.Code == http.StatusOK && got == "98999", "upgraded: %d, %s remain, want 98999", w.Code, got)
 	})
 }
 

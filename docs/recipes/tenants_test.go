@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -106,9 +107,8 @@ func TestKeysBehindClouds(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = row.peer
 		r.Header.Set(row.field, row.value)
-		if got, err := row.key(r); got != row.want || err != nil {
-			t.Errorf("%s: got %q, %v; want %q", row.why, got, err, row.want)
-		}
+		got, err := row.key(r)
+		expect.True(t, got == row.want && err == nil, "%s: got %q, %v; want %q", row.why, got, err, row.want)
 	}
 }
 

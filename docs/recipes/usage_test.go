@@ -108,9 +108,8 @@ func TestUsageIsFoundAcrossReads(t *testing.T) {
 			h := stdlib.New(l)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				parts := io.MultiReader(strings.NewReader(stream[:cut]), strings.NewReader(stream[cut:end]))
 				u := &usageReader{ReadCloser: io.NopCloser(iotest.DataErrReader(parts)), ctx: r.Context(), isStream: true}
-				if got, err := io.ReadAll(u); string(got) != stream[:end] || err != nil {
-					t.Fatalf("%d of %d: got %q, %v", cut, end, got, err)
-				}
+				got, err := io.ReadAll(u)
+				must.True(t, string(got) == stream[:end] && err == nil, "%d of %d: got %q, %v", cut, end, got, err)
 			}))
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
 			if end >= whole && cost != 4200 || end < whole && (cost < estimated || cost > estimated+3) {
@@ -204,9 +203,8 @@ func TestSellAPlan(t *testing.T) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("Customer", customer)
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != want {
-			t.Errorf("%s of %s: got %d, want %d", path, customer, w.Code, want)
-		}
+		h.ServeHTTP(w, r)
+		expect.Equal(t, w.Code, want, "%s of %s", path, customer)
 		return w
 	}
 	for range 3 {
@@ -224,9 +222,8 @@ func TestSellAPlan(t *testing.T) {
 	}
 	for range 3 {
 		must.Do(t, json.Unmarshal(call("ann", "/usage", 200).Body.Bytes(), &usage))
-		if got := usage.Resources["plan"]; got.Remaining != 1990 || got.Limit != got.Used+got.Remaining {
-			t.Errorf("usage: got %+v, want 1990 remaining", got)
-		}
+		got := usage.Resources["plan"]
+		expect.True(t, got.Remaining == 1990 && got.Limit == got.Used+got.Remaining, "usage: got %+v, want 1990 remaining", got)
 	}
 	call("", "/usage", 401)
 	expect.Equal(t, served, 14, "requests served")

@@ -141,9 +141,8 @@ func TestBackupWithoutTheStore(t *testing.T) {
 	server := redistest.Start(t)
 	l := newPlan(t, server)
 	server.Kill()
-	if all, err := backUp(t.Context(), l, "ann", bought); err == nil {
-		t.Errorf("saved %+v without the store, want an error", all)
-	}
+	all, err := backUp(t.Context(), l, "ann", bought)
+	expect.Fails(t, err, "saved %+v without the store (an error)", all)
 }
 
 func TestConsole(t *testing.T) {

@@ -33,9 +33,8 @@ func guess(t *testing.T, l *login, kind string, clients ...client) {
 		}
 		c := clients[i%len(clients)]
 		l.served.Wait()
-		if err := c.within(t, kind, "wrong"); codeOf(err) != want {
-			t.Errorf("guess %d, by %s: %v, want %v", i+1, c.name, err, want)
-		}
+		err := c.within(t, kind, "wrong")
+		expect.Equal(t, codeOf(err), want, "guess %d, by %s: %v", i+1, c.name, err)
 	}
 	expect.Equal(t, l.ran.Load(), 5, "how often the handler ran")
 }

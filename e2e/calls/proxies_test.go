@@ -106,9 +106,8 @@ func TestBehindProxies(t *testing.T) {
 					}
 				}
 				d, err := l.Take(t.Context(), core.Claim{Key: "ip:127.0.0.9", Peek: true})
-				if left := d.Results[0].Remaining; err != nil || left != 1000-n {
-					t.Errorf("%d of 1000 are left to the client after %d calls, %v", left, n, err)
-				}
+				left := d.Results[0].Remaining
+				expect.True(t, err == nil && left == 1000-n, "%d of 1000 are left to the client after %d calls, %v", left, n, err)
 
 				for _, c := range through(limiterOf(verdict{wait: 90*time.Second + 1}, ip, "login")) {
 					for _, kind := range kinds {

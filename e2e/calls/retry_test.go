@@ -44,9 +44,8 @@ func TestRetries(t *testing.T) {
 
 				c, denied = serving(core.PerDay(1))
 				_ = c.within(t, kind, right)
-				if err := c.within(t, kind, right); codeOf(err) != codes.ResourceExhausted {
-					t.Errorf("a call above the quota: %v", err)
-				}
+				err := c.within(t, kind, right)
+				expect.Equal(t, codeOf(err), codes.ResourceExhausted, "a call above the quota: %v", err)
 				expect.Equal(t, denied.Load(), 1, "calls denied (a retry is useless)")
 			})
 		}

@@ -36,9 +36,8 @@ func policies(t *testing.T, h http.Header, field string) (list []policy) {
 		p := policy{name, map[string]int64{}}
 		for _, key := range item.Params.Names() {
 			v, _ := item.Params.Get(key)
-			if p.params[key], ok = v.(int64); !ok {
-				t.Fatalf("%s: parameter %s = %#v is no Integer", field, key, v)
-			}
+			p.params[key], ok = v.(int64)
+			must.True(t, ok, "%s: parameter %s = %#v is no Integer", field, key, v)
 		}
 		list = append(list, p)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -22,9 +23,8 @@ func TestPageBehindNames(t *testing.T) {
 		evil := newPage(t)
 		evil.quiet.Store(true) // a 403 is an error in the console
 		evil.do(chromedp.Navigate(strings.Replace(url, "127.0.0.1", "evil.test", 1)))
-		if got := eval[string](evil, "document.body.innerText"); !strings.HasPrefix(got, `The page cannot be opened as "evil.test:`) {
-			t.Errorf("%s: a website got %q", url, got)
-		}
+		got := eval[string](evil, "document.body.innerText")
+		expect.True(t, strings.HasPrefix(got, `The page cannot be opened as "evil.test:`), "%s: a website got %q", url, got)
 		read := `(async () => {
 			const statuses = [];
 			for (const path of ["events", "app.js", "lookup", "reset"]) {

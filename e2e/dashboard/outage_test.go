@@ -35,9 +35,8 @@ func TestStoreIsKilledAndBack(t *testing.T) {
 	p.wait(`document.getElementById("health").textContent === "store: unavailable"`)
 	p.wait(`document.getElementById("undecided-why").textContent.includes("decided without the store")`)
 	expect.Contains(t, p.text("alert"), "unavailable since", "the alert")
-	if title := eval[string](p, "document.title"); !strings.HasPrefix(title, "(!)") {
-		t.Errorf("got the title %q", title)
-	}
+	title := eval[string](p, "document.title")
+	expect.True(t, strings.HasPrefix(title, "(!)"), "the title %q", title)
 	p.fits(view{"light", 1200}, "outage-")
 	redis.Restart(t)
 	p.wait(`document.getElementById("health").textContent === "store: ok" && document.getElementById("alert").hidden`)

@@ -133,9 +133,8 @@ func TestChartBeginsWithTheCounts(t *testing.T) {
 			p.do(chromedp.Click(chromedp.CSS("[value='3600']")))
 		}
 		want := fmt.Sprintf("Math.min(%s, Math.max(2, %s))", row.most, row.steps)
-		if got := eval[string](p, row.shown+` + " of " + `+want); !eval[bool](p, row.shown+` === `+want) {
-			t.Errorf("%s: %s", row.what, got)
-		}
+		got := eval[string](p, row.shown+` + " of " + `+want)
+		expect.True(t, eval[bool](p, row.shown+` === `+want), "%s: %s", row.what, got)
 	}
 }
 

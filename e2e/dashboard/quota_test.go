@@ -6,6 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -26,9 +27,8 @@ func TestOverridesAndGrants(t *testing.T) {
 	s.ask(1, "ann")
 	p := open(t, s.serve(t))
 	p.wait(`document.querySelectorAll("#rules tbody tr").length === 1`)
-	if got := eval[bool](p, `document.getElementById("own-section").hidden && document.getElementById("grants-section").hidden`); !got {
-		t.Error("the tables of overrides and grants are shown although there are none")
-	}
+	got := eval[bool](p, `document.getElementById("own-section").hidden && document.getElementById("grants-section").hidden`)
+	expect.True(t, got, "the tables of overrides and grants are shown although there are none")
 	s.ask(2, "<b>partner")
 	for _, n := range []int{2000, -30} {
 		must.Do(t, s.limiter.Grant(t.Context(), "plan", "user:<b>partner", n))
@@ -41,9 +41,8 @@ func TestOverridesAndGrants(t *testing.T) {
 	p.wait(`document.querySelector("#rules tbody th").innerText.includes("2 decided by overrides")`)
 	p.check(installAxe(t))
 	view{"light", 400}.apply(p)
-	if over := eval[int](p, `Math.max(...["own", "grants"].map(id => document.getElementById(id).scrollWidth - document.getElementById(id).parentElement.clientWidth))`); over > 0 {
-		t.Errorf("at 400 pixels, a table is %d pixels too wide", over)
-	}
+	over := eval[int](p, `Math.max(...["own", "grants"].map(id => document.getElementById(id).scrollWidth - document.getElementById(id).parentElement.clientWidth))`)
+	expect.AtMost(t, over, 0, "at 400 pixels, a table is pixels too wide")
 	p.fits(view{"light", 400}, "quota-")
 	p.do(chromedp.Click(chromedp.CSS("#own button")))
 	p.wait(`document.getElementById("state").innerText.includes("1000/month: 2968 of 2970 left") && document.getElementById("state").innerText.includes("from an override")`)

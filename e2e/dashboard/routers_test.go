@@ -74,9 +74,8 @@ func TestRouters(t *testing.T) {
 			expect.Equal(t, eval[string](p, "location.pathname"), prefix+"/", "the page is at")
 			resp, err := http.Get(server.URL + prefix + "/none")
 			must.Do(t, err)
-			if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
-				t.Errorf("an unknown path: got %d, want 404", resp.StatusCode)
-			}
+			resp.Body.Close()
+			expect.Equal(t, resp.StatusCode, http.StatusNotFound, "an unknown path")
 			s.ask(4, "ann")
 			p.wait(`document.getElementById("top").innerText.includes("api")`)
 			eval[bool](p, `(document.querySelector("#top button").click(), true)`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -72,9 +73,8 @@ func TestPageStates(t *testing.T) {
 				p := open(t, url)
 				v.apply(p)
 				for _, want := range state.says {
-					if text := eval[string](p, "document.body.textContent"); !strings.Contains(text, want) {
-						t.Errorf("%s: the page does not say %q", v.scheme, want)
-					}
+					text := eval[string](p, "document.body.textContent")
+					expect.True(t, strings.Contains(text, want), "%s: the page does not say %q", v.scheme, want)
 				}
 				p.fits(v, state.name+"-")
 				if i == 0 {
@@ -110,9 +110,8 @@ func TestTabInTheBackground(t *testing.T) {
 	})
 	must.Do(t, err)
 	p.do(chromedp.Navigate(url))
-	if got := p.text("connection"); got != "connecting" || eval[bool](p, `source !== undefined`) {
-		t.Errorf("the tab is %q, and it has a connection", got)
-	}
+	got := p.text("connection")
+	expect.True(t, got == "connecting" && !eval[bool](p, `source !== undefined`), "the tab is %q, and it has a connection", got)
 	eval[bool](p, `(Object.defineProperty(document, "hidden", {value: false}), document.dispatchEvent(new Event("visibilitychange")))`)
 	p.wait(`document.getElementById("connection").textContent === "live"`)
 }

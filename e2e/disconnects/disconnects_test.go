@@ -99,13 +99,11 @@ func (e *events) observe(_ context.Context, o *core.Observation) {
 // check checks that the limiter enforced the limit, and that it did not take disconnected clients for a store that is
 // down: they would get another limit, in memory. The store's timeout is long enough for a busy machine.
 func (e *events) check(t *testing.T, l *core.Limiter) {
-	if n := e.served.Load(); n > limit {
-		t.Errorf("the handler ran %d times; the limit is %d", n, limit)
-	}
+	n := e.served.Load()
+	expect.True(t, n <= limit, "the handler ran %d times; the limit is %d", n, limit)
 	expect.AtMost(t, e.degraded.Load(), 0, "decisions made without the store")
-	if h := l.StoreHealth(); h.Down {
-		t.Errorf("the breaker is open: %+v", h)
-	}
+	h := l.StoreHealth()
+	expect.True(t, !h.Down, "the breaker is open: %+v", h)
 }
 
 // eachRequest calls f for every request, a few at a time.

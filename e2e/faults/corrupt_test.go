@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -25,9 +26,8 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 	}
 	s := newScene(t)
 	t.Cleanup(func() {
-		if n, want := s.log.count("made no sense"), int(core.InFlight)*len(spoil); n != want {
-			t.Errorf("%d lines about %d spoiled keys", n, want)
-		}
+		n, want := s.log.count("made no sense"), int(core.InFlight)*len(spoil)
+		expect.True(t, n == want, "%d lines about %d spoiled keys", n, want)
 	})
 	for a := core.TokenBucket; a < core.InFlight; a++ {
 		for name, args := range spoil {
@@ -70,9 +70,8 @@ func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()
 	if denied > limit.Period+limit.Width() {
 		t.Errorf("the key was denied after %v, want as good as new after %v", denied, limit.Period)
 	}
-	if h := g.StoreHealth(); h.Down {
-		t.Errorf("got %+v from a healthy store", h)
-	}
+	h := g.StoreHealth()
+	expect.True(t, !h.Down, "%+v from a healthy store", h)
 }
 
 // A process in the year 2000 shares a limit with one in the present.
@@ -88,9 +87,8 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 			}
 			now := time.Now()
 			synctest.Test(t, func(t *testing.T) {
-				if age := time.Until(now); age < 20*365*24*time.Hour {
-					t.Fatalf("the clock is wrong by %v only", age)
-				}
+				age := time.Until(now)
+				must.True(t, age >= 20*365*24*time.Hour, "the clock is wrong by %v only", age)
 				there := newGuard(t, redisstore.New(server.Client(t)), "closed", limit)
 				for i := range 8 {
 					d := there.take("k")

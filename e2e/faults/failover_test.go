@@ -48,9 +48,8 @@ func (f *failover) run(t *testing.T, log *journal) {
 	each(guards, func(g *guard) { g.comesBack(f.keys...) })
 	close(done)
 	f.check(t, guards, admitted)
-	if down, back := log.count(isDown), log.count(isBack); down != back {
-		t.Errorf("%d times down and %d times back in the log", down, back)
-	}
+	down, back := log.count(isDown), log.count(isBack)
+	expect.True(t, down == back, "%d times down and %d times back in the log", down, back)
 }
 
 // killMaster kills the master and waits until g notices. It returns the replica.

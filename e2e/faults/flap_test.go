@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -56,9 +57,8 @@ func TestBreakerDoesNotFlap(t *testing.T) {
 			wait()
 			watching.Wait()
 			took := time.Since(begun)
-			if most := 4 + int(took/(250*time.Millisecond)); outages == 0 || outages > most {
-				t.Errorf("%d outages in %v, want one to %d", outages, took, most)
-			}
+			most := 4 + int(took/(250*time.Millisecond))
+			expect.True(t, outages != 0 && outages <= most, "%d outages in %v, want one to %d", outages, took, most)
 			g.comesBack("k")
 			s.log.wantTurns(t, 1+int(time.Since(begun)/(10*time.Second)))
 		})

@@ -63,9 +63,8 @@ func TestFlapping(t *testing.T) {
 			close(done)
 			admitted, asked, degraded := wait(), int(g.seen.Load()), int(g.degraded.Load())
 			one := capacity + int(perSecond*time.Since(begun).Seconds()) + 1 // what one store admits
-			if most := map[string]int{"local": 2 * one, "open": one + degraded, "closed": one + int(g.StoreHealth().Overloads)}[mode]; admitted > most {
-				t.Errorf("%d of %d requests were admitted, want at most %d", admitted, asked, most)
-			}
+			most := map[string]int{"local": 2 * one, "open": one + degraded, "closed": one + int(g.StoreHealth().Overloads)}[mode]
+			expect.AtMost(t, admitted, most, "of %d requests were admitted", asked)
 			expect.AtLeast(t, admitted, capacity, "of %d requests were admitted, %d were degraded", asked, degraded)
 			g.comesBack("k")
 			if s.log.count(isDown) > 0 { // the outages may have been too short for so many callers

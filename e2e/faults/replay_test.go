@@ -58,9 +58,8 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 			for range rounds {
 				for _, f := range []redistest.Fault{tt.fault, redistest.NoFault, redistest.NoFault} {
 					s.proxy.Fault.Store(f)
-					if d := g.take("k"); (d.Degraded != nil) != (f != redistest.NoFault) {
-						t.Errorf("under %+v: got %v", f, d)
-					}
+					d := g.take("k")
+					expect.Equal(t, d.Degraded != nil, f != redistest.NoFault, "under %+v: %v", f, d)
 				}
 			}
 			want := 3 * rounds

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"go.uber.org/goleak"
 )
@@ -176,13 +177,11 @@ func (j *journal) wantTurns(t testing.TB, most int) {
 	defer j.mu.Unlock()
 	lines := j.turns()
 	for i, line := range lines {
-		if want := [...]string{isDown, isBack}[i%2]; !strings.HasPrefix(line, want) {
-			t.Errorf("line %d is %q, want %q", i+1, line, want)
-		}
+		want := [...]string{isDown, isBack}[i%2]
+		expect.True(t, strings.HasPrefix(line, want), "line %d is %q, want %q", i+1, line, want)
 	}
-	if n := len(lines); n == 0 || n > 2*most {
-		t.Errorf("%d lines for %d outages at most:\n%s", n, most, strings.Join(j.lines, "\n"))
-	}
+	n := len(lines)
+	expect.True(t, n != 0 && n <= 2*most, "%d lines for %d outages at most:\n%s", n, most, strings.Join(j.lines, "\n"))
 }
 
 // wantTransitions fails the test unless the log has exactly one line for each of n transitions in either direction.

@@ -63,9 +63,8 @@ func TestCutDuringRequest(t *testing.T) {
 			})), false)
 			reply := server.Get("/")
 			reply.WantStatus(t, http.StatusOK)
-			if left := reply.Header.Get("X-RateLimit-Remaining"); left != "8" || reply.Body != "served" {
-				t.Errorf("Remaining is %s of %q, want 8 as Redis said", left, reply.Body)
-			}
+			left := reply.Header.Get("X-RateLimit-Remaining")
+			expect.True(t, left == "8" && reply.Body == "served", "Remaining is %s of %q, want 8 as Redis said", left, reply.Body)
 			if end := <-ends; end.Err == nil || end.Charged != 7 {
 				t.Errorf("observers heard of a final cost of %d and the error %v", end.Charged, end.Err)
 			}

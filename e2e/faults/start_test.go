@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -33,7 +34,6 @@ func TestWrongFromTheStart(t *testing.T) {
 			each(guards, f.suffer)
 		})
 	}
-	if n := s.log.count(isDown); n != 4*len(modes) || n != len(s.log.turns()) {
-		t.Errorf("want a line for each limiter, got %q", s.log.lines)
-	}
+	n := s.log.count(isDown)
+	expect.True(t, n == 4*len(modes) && n == len(s.log.turns()), "want a line for each limiter, got %q", s.log.lines)
 }

@@ -29,9 +29,8 @@ func TestMCPGo(t *testing.T) {
 	defer c.Close()
 	must.Get(c.Initialize(t.Context(), mcp.InitializeRequest{}))(t)
 	search := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "search"}}
-	if _, err := c.CallTool(t.Context(), search); err == nil || !strings.Contains(err.Error(), "send your token") {
-		t.Errorf("without a user: %v", err)
-	}
+	_, err := c.CallTool(t.Context(), search)
+	expect.True(t, err != nil && strings.Contains(err.Error(), "send your token"), "without a user: %v", err)
 	denied := false
 	for n := 0; n < 100 && !denied; n++ {
 		res := must.Get(c.CallTool(context.WithValue(t.Context(), userKey{}, "ann"), search))(t)

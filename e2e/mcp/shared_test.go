@@ -75,9 +75,8 @@ func TestAgents(t *testing.T) {
 			agents.Go(func() { c.run(t, urls, fmt.Sprintf("agent-%d-%d", group.agents, i), names[:group.tools], group.calls) })
 		}
 		agents.Wait()
-		if total += c.all; c.all != group.all {
-			t.Errorf("%d agents: %d calls were admitted, want %d", group.agents, c.all, group.all)
-		}
+		total += c.all
+		expect.Equal(t, c.all, group.all, "%d agents: calls admitted", group.agents)
 		for user, n := range c.users {
 			if n > perUser || group.each > 0 && n != group.each {
 				t.Errorf("%s: %d calls were admitted, want %d", user, n, group.each)

@@ -77,9 +77,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 				expect.NoError(t, err, "unexpected error")
 				return n
 			}
-			if limit, used, remaining := field("Limit"), field("Used"), field("Remaining"); used < 0 || limit != used+remaining {
-				t.Errorf("headers do not add up: %v", resp.Header)
-			}
+			limit, used, remaining := field("Limit"), field("Used"), field("Remaining")
+			expect.True(t, used >= 0 && limit == used+remaining, "headers do not add up: %v", resp.Header)
 		}
 		expect.Equal(t, admitted, want, "of %d requests of %s were admitted", n, customer)
 	}
@@ -92,9 +91,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 			Resources map[string]struct{ Limit, Used, Remaining int }
 		}
 		must.Do(t, json.NewDecoder(ask(i, "ann", "/usage").Body).Decode(&usage))
-		if got := usage.Resources["plan"]; got.Remaining != 90 || got.Used != 60 || got.Limit != 150 {
-			t.Fatalf("poll %d: got %+v, want 60 of 150 used", i, got)
-		}
+		got := usage.Resources["plan"]
+		must.True(t, got.Remaining == 90 && got.Used == 60 && got.Limit == 150, "poll %d: got %+v, want 60 of 150 used", i, got)
 	}
 	order(100, "ann", 90)
 	order(101, "bob", 100)
@@ -137,7 +135,6 @@ func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 		poll()
 	}
 	expect.Equal(t, calls(t, admin)-before, 1000, "1,000 polls made calls")
-	if after := keys(); after != stored || stored == "" {
-		t.Errorf("Redis has %q after the polls, and had %q before", after, stored)
-	}
+	after := keys()
+	expect.True(t, after == stored && stored != "", "Redis has %q after the polls, and had %q before", after, stored)
 }

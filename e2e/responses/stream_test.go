@@ -39,9 +39,8 @@ func TestFullDuplex(t *testing.T) {
 		defer resp.Body.Close()
 		lines := bufio.NewReader(resp.Body)
 		for _, want := range []string{"ONE\n", "TWO\n"} {
-			if got, err := lines.ReadString('\n'); err != nil || got != want {
-				t.Fatalf("answer %q, %v, want %q", got, err, want)
-			}
+			got, err := lines.ReadString('\n')
+			must.True(t, err == nil && got == want, "answer %q, %v, want %q", got, err, want)
 			<-sent
 		}
 		if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 { // a client that leaves earlier makes the last Flush fail

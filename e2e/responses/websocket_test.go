@@ -37,9 +37,8 @@ func TestWebSocket(t *testing.T) {
 		wire.WantRemaining(t, resp.Header, "0")
 		for _, want := range []string{"one", "two"} {
 			must.Do(t, conn.Write(ctx, websocket.MessageText, []byte(want)))
-			if _, got, err := conn.Read(ctx); err != nil || string(got) != want {
-				t.Fatalf("echo %q, %v, want %q", got, err, want)
-			}
+			_, got, err := conn.Read(ctx)
+			must.True(t, err == nil && string(got) == want, "echo %q, %v, want %q", got, err, want)
 		}
 		expect.NoError(t, conn.Close(websocket.StatusNormalClosure, ""), "Close")
 		if _, resp, err = websocket.Dial(ctx, s.URL, options); err == nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {

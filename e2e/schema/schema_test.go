@@ -65,9 +65,8 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s := compiledSchema(t)
 	for _, src := range goodFiles {
 		must.Get(rulefile.Parse([]byte(src), program))(t)
-		if err, ok := valid(t, s, src); !ok || err != nil {
-			t.Errorf("%.200s\n%v", src, err)
-		}
+		err, ok := valid(t, s, src)
+		expect.True(t, ok && err == nil, "%.200s\n%v", src, err)
 	}
 }
 

@@ -190,9 +190,8 @@ func TestPausesAsDocumented(t *testing.T) {
 		b := newBreakerAt(t)
 		want := func(why string, least, most time.Duration) {
 			t.Helper()
-			if pause := b.resume.Sub(b.now); pause < least || pause > most {
-				t.Errorf("%s: got a pause of %v, want %v to %v", why, pause, least, most)
-			}
+			pause := b.resume.Sub(b.now)
+			expect.True(t, pause >= least && pause <= most, "%s: got a pause of %v, want %v to %v", why, pause, least, most)
 		}
 		b.trips()
 		want("the first outage", 50*ms, 100*ms)
@@ -228,9 +227,8 @@ func TestProbesOnceThenRamps(t *testing.T) {
 		for i := range allowed {
 			calls = append(calls, b.enter(fmt.Sprintf("call %d of %d", i+1, allowed)))
 		}
-		if _, err := b.Enter(b.now); err == nil {
-			t.Fatalf("more than %d calls at once were let through", allowed)
-		}
+		_, err := b.Enter(b.now)
+		must.True(t, err != nil, "more than %d calls at once were let through", allowed)
 		calls[0].Succeed(b.now)
 		for _, c := range calls[1:] { // an error about the claims says nothing about the store
 			c.Dismiss()
@@ -297,9 +295,8 @@ func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
 	}
 	b.now = b.resume.Add(-1)
 	b.wantWithholds(true, "before the pause is over")
-	if b.now = b.resume; !b.call(nil) {
-		t.Error("no probe was let through after the pause")
-	}
+	b.now = b.resume
+	expect.True(t, b.call(nil), "no probe was let through after the pause")
 }
 
 // If a store fails whenever it gets all calls, the pauses grow until the store has been healthy for a while.
@@ -397,9 +394,8 @@ func TestLateCallerOfACountedTrip(t *testing.T) {
 	b.trips()
 	b.now = b.resume
 	b.allowed = 2 // as after a probe
-	if late.Fail(b.now, trip.Fail(errDown)); b.down() {
-		t.Error("a failure that was counted before began another pause")
-	}
+	late.Fail(b.now, trip.Fail(errDown))
+	expect.True(t, !b.down(), "a failure that was counted before began another pause")
 }
 
 func TestState(t *testing.T) {

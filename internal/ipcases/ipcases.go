@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"net/netip"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 //go:embed client-ip.json
@@ -36,9 +38,8 @@ type Config struct {
 
 // All returns all cases.
 func All(t testing.TB) (all []Case) {
-	if err := json.Unmarshal(text, &all); err != nil || len(all) < 36 {
-		t.Fatalf("%d cases, %v", len(all), err)
-	}
+	err := json.Unmarshal(text, &all)
+	must.True(t, err == nil && len(all) >= 36, "%d cases, %v", len(all), err)
 	return all
 }
 

@@ -131,9 +131,8 @@ func TestRouteMistakes(t *testing.T) {
 }
 
 func TestAllMistakesAtOnce(t *testing.T) {
-	if _, mistakes := New([][]string{{"x", "/a/../b"}, {"/{"}, nil}); len(mistakes) != 3 {
-		t.Errorf("got %v, want 3 mistakes", mistakes)
-	}
+	_, mistakes := New([][]string{{"x", "/a/../b"}, {"/{"}, nil})
+	expect.Equal(t, len(mistakes), 3, "%v mistakes", mistakes)
 }
 
 // http.ServeMux is the reference: a pattern applies to a clean path if and only if a mux with only that pattern routes the

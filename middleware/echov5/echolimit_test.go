@@ -163,9 +163,8 @@ func TestResponseIsRestored(t *testing.T) {
 			}
 		}, echolimit.New(core.Must(core.New([]core.Rule{rule}))), row.inside)
 		e.GET("/", func(c *echo.Context) error {
-			if _, ok := c.Response().(*echo.Response); ok != row.unwrapped {
-				t.Errorf("%s: the handler finds a %T", why, c.Response())
-			}
+			_, ok := c.Response().(*echo.Response)
+			expect.Equal(t, ok, row.unwrapped, "%s: the handler finds a %T", why, c.Response())
 			return nil
 		})
 		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))

@@ -229,9 +229,8 @@ func TestContextOf(t *testing.T) {
 	r := gin.New()
 	r.Use(func(c *gin.Context) { c.Set("user", "ann") }, ginlimit.New(core.Must(core.New([]core.Rule{rule}))))
 	r.GET("/", func(c *gin.Context) {
-		if found, ok := ginlimit.ContextOf(c.Request); !ok || found != c {
-			t.Errorf("the handler finds %p, %v, want %p", found, ok, c)
-		}
+		found, ok := ginlimit.ContextOf(c.Request)
+		expect.True(t, ok && found == c, "the handler finds %p, %v, want %p", found, ok, c)
 	})
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

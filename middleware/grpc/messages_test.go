@@ -127,9 +127,8 @@ func TestMessageDenialEndsStream(t *testing.T) {
 		},
 	} {
 		conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(counted(1)))})
-		if _, _, err := send(t, conn, 3); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("a handler that %s: the stream ended with %v", why, err)
-		}
+		_, _, err := send(t, conn, 3)
+		expect.Equal(t, status.Code(err), codes.ResourceExhausted, "a handler that %s: the stream ended with %v", why, err)
 	}
 }
 

@@ -264,9 +264,8 @@ func TestRemoteAddr(t *testing.T) {
 			return net.Dial(network, listener.Addr().String())
 		}))
 		expect.NoError(t, conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
-		if want := <-peers; got != want || want == "" {
-			t.Errorf("%s: RemoteAddr %q, want %q", network, got, want)
-		}
+		want := <-peers
+		expect.True(t, got == want && want != "", "%s: RemoteAddr %q, want %q", network, got, want)
 		s.Stop()
 	}
 }

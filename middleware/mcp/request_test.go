@@ -47,9 +47,8 @@ func TestRoute(t *testing.T) {
 	seen := make(map[string]string)
 	for _, name := range strange {
 		route := mcplimit.Route("tools/call", name)
-		if other, twice := seen[route]; twice {
-			t.Errorf("%q and %q have the pattern %s", name, other, route)
-		}
+		other, twice := seen[route]
+		expect.True(t, !twice, "%q and %q have the pattern %s", name, other, route)
 		seen[route] = name
 		if _, p, _ := strings.Cut(route, " "); path.Clean(p) != p || strings.ContainsAny(p, "%{} ") {
 			t.Errorf("%q has the pattern %s, which is not clean", name, route)
@@ -119,9 +118,8 @@ func TestArguments(t *testing.T) {
 	client := overHTTP(t, newServer(mcplimit.New(l)), false)("")
 	arguments := map[string]string{"text": strings.Repeat("x", mib-len(`{"text":""}`))}
 	must.Get(client.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: arguments}))(t)
-	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Repeat("/", mib), Arguments: map[string]string{}}); codeOf(err) != jsonrpc.CodeInvalidParams {
-		t.Errorf("a tool with a long name: %v, want an error that it is unknown", err)
-	}
+	_, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: strings.Repeat("/", mib), Arguments: map[string]string{}})
+	expect.Equal(t, codeOf(err), jsonrpc.CodeInvalidParams, "a tool with a long name: %v (an error that it is unknown)", err)
 	expect.Elements(t, costs, []int{mib, len(`{}`)}, "the costs")
 }
 
@@ -154,17 +152,15 @@ func TestRequestsThatRulesSee(t *testing.T) {
 	if ping := client.Ping(ctx, nil); listed != nil || called != nil || got != nil || read != nil || ping != nil {
 		t.Fatal(listed, called, got, read, ping)
 	}
-	if want := []string{"POST /tools/list", "POST /tools/call/search", "POST /prompts/get/greet", "POST /resources/read"}; !slices.Equal(seen, want) {
-		t.Errorf("the rule sees %q, want %q", seen, want)
-	}
+	want := []string{"POST /tools/list", "POST /tools/call/search", "POST /prompts/get/greet", "POST /resources/read"}
+	expect.Elements(t, seen, want, "the rule sees")
 	for _, route := range []string{"/tools/call/search", "/prompts/get/greet", "/resources/read"} {
 		r, _ := http.NewRequest(http.MethodPost, route, nil)
 		r.Pattern = route
 		r.Header.Set("X-Tenant", "acme")
 		key := must.Get(keyfunc.Join(keyfunc.User(func(*http.Request) (string, bool) { return "ann", true }), keyfunc.Pattern, keyfunc.Header("X-Tenant"))(r))(t)
-		if d, err := l.Take(ctx, core.Claim{Key: key, Peek: true}); err != nil || d.Results[0].Remaining != 99 {
-			t.Errorf("%s has %+v left, %v", key, d.Results, err)
-		}
+		d := must.Get(l.Take(ctx, core.Claim{Key: key, Peek: true}))(t)
+		expect.Equal(t, d.Results[0].Remaining, 99, "%s has %+v left", key, d.Results)
 	}
 }
 
@@ -224,13 +220,11 @@ func TestKeys(t *testing.T) {
 	}
 	r, _ := http.NewRequest(http.MethodPost, "/tools/call/search", nil)
 	for _, key := range []core.KeyFunc{mcplimit.User, mcplimit.Session} {
-		if k, err := key(r); k != "" || err == nil {
-			t.Errorf("without the middleware: %q, %v", k, err)
-		}
+		k, err := key(r)
+		expect.True(t, k == "" && err != nil, "without the middleware: %q, %v", k, err)
 	}
-	if req, ok := mcplimit.RequestOf(r); ok || req != nil {
-		t.Errorf("without the middleware: %v, %v", req, ok)
-	}
+	req, ok := mcplimit.RequestOf(r)
+	expect.True(t, !ok && req == nil, "without the middleware: %v, %v", req, ok)
 }
 
 // post posts a message to a stateless server, without a client, and returns the codes of the errors in its responses, or 0
@@ -329,9 +323,8 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 		_, err := call(t.Context(), client, "search")
 		expect.Elements(t, denialOf(t, err).Rules, []string{"tools"}, "stateless %v: denied by", stateless)
 		// 4 HTTP requests and 3 calls that were admitted.
-		if left := remaining(t, l, "all"); before-left != 7 {
-			t.Errorf("stateless %v: %d charged for 4 calls, want 7", stateless, before-left)
-		}
+		left := remaining(t, l, "all")
+		expect.Equal(t, before-left, 7, "stateless %v: charged for 4 calls", stateless)
 	}
 }
 

@@ -211,16 +211,14 @@ func TestMaxWait(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		for _, turn := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
 			wg.Go(func() {
-				if after, err := at(t.Context()); after != turn || err != nil {
-					t.Errorf("the call of turn %v: after %v, %v", turn, after, err)
-				}
+				after, err := at(t.Context())
+				expect.True(t, after == turn && err == nil, "the call of turn %v: after %v, %v", turn, after, err)
 			})
 			synctest.Wait()
 		}
 		_, err := call(t.Context(), s, "search")
-		if d := denialOf(t, err); d.RetryAfterSeconds == nil {
-			t.Errorf("a call beyond MaxWait gets %+v", d)
-		}
+		d := denialOf(t, err)
+		expect.NotEqual(t, d.RetryAfterSeconds, nil, "a call beyond MaxWait gets %+v", d)
 		expect.Fails(t, expect.ErrorOf(call(t.Context(), s, "fetch")), "another tool does not share the limit")
 		wg.Wait()
 		_ = s.Close()

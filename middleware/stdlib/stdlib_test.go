@@ -125,9 +125,8 @@ func TestAtOnceInsideTimeoutHandler(t *testing.T) {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 			codes[i] = w.Code
 		}
-		if want := [5]int{503, 503, 429, 429, 429}; codes != want || running.Load() != 2 {
-			t.Errorf("got %v and %d handlers, want %v and 2", codes, running.Load(), want)
-		}
+		want := [5]int{503, 503, 429, 429, 429}
+		expect.True(t, codes == want && running.Load() == 2, "got %v and %d handlers, want %v and 2", codes, running.Load(), want)
 		close(release)
 	})
 }

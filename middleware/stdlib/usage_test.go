@@ -241,9 +241,8 @@ func TestUsageOfNamedRules(t *testing.T) {
 		var body struct {
 			Resources map[string]struct{ Limits []any }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != tt.code {
-			t.Errorf("%q for %q: got %d, %s", tt.rules, tt.user, w.Code, w.Body)
-		}
+		err := json.Unmarshal(w.Body.Bytes(), &body)
+		expect.True(t, err == nil && w.Code == tt.code, "%q for %q: got %d, %s", tt.rules, tt.user, w.Code, w.Body)
 		expect.Elements(t, slices.Sorted(maps.Keys(body.Resources)), tt.want, "%q for %q", tt.rules, tt.user)
 		for name, resource := range body.Resources {
 			expect.Equal(t, len(resource.Limits), 1, "%s has limits", name)

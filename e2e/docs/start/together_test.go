@@ -50,9 +50,8 @@ func TestTogether(t *testing.T) {
 		r.Header.Set("X-Api-Key", key)
 		return send(t, r).Header.Get("X-RateLimit-Limit")
 	}
-	if free, pro := limit("some key"), limit("the key of a pro"); free != "1000" || pro != "100000" {
-		t.Errorf("limits %s and %s, want 1000 and 100000", free, pro)
-	}
+	free, pro := limit("some key"), limit("the key of a pro")
+	expect.True(t, free == "1000" && pro == "100000", "limits %s and %s, want 1000 and 100000", free, pro)
 	r, _ := http.NewRequest(http.MethodGet, "http://"+page+"/limits/", nil)
 	expect.Equal(t, send(t, r).StatusCode, 200, "the page")
 	write(t, filepath.Join(dir, "spillgate.yaml"), strings.Replace(string(rules), "limits: 1000/d", "limits: 2000/d", 1))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -101,9 +102,8 @@ func (r Reply) WantStatus(t testing.TB, status int) {
 // WantRemaining fails the test unless h has one X-RateLimit-Remaining, with the value want.
 func WantRemaining(t testing.TB, h http.Header, want string) {
 	t.Helper()
-	if got := h.Values("X-RateLimit-Remaining"); len(got) != 1 || got[0] != want {
-		t.Errorf("X-RateLimit-Remaining = %q, want %s", got, want)
-	}
+	got := h.Values("X-RateLimit-Remaining")
+	expect.True(t, len(got) == 1 && got[0] == want, "X-RateLimit-Remaining = %q, want %s", got, want)
 }
 
 // OK is a handler that responds with "ok".

@@ -304,9 +304,8 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 	if all := fmt.Sprint(r.Header, r.body); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
 		t.Errorf("the response reveals internals: %s", all)
 	}
-	if got := r.Header["Cache-Control"]; len(got) != 1 || got[0] != "no-store" {
-		t.Errorf("Cache-Control = %q", got)
-	}
+	got := r.Header["Cache-Control"]
+	expect.True(t, len(got) == 1 && got[0] == "no-store", "Cache-Control = %q", got)
 	status, contentType := http.StatusOK, c.contentType
 	var failure struct {
 		Code, Message string
@@ -423,9 +422,8 @@ func testCallFailure(t *testing.T, a Adapter) {
 				s := a.serve(t, single(Guard{Limiter: row.limiter()}))
 				got := s.send(c.request(s.URL))
 				got.wantCallDenial(t, c, want)
-				if retry := got.Header.Get("Retry-After"); (retry == "5") != (row.status == 503) {
-					t.Errorf("Retry-After = %q", retry)
-				}
+				retry := got.Header.Get("Retry-After")
+				expect.Equal(t, retry == "5", row.status == 503, "Retry-After = %q", retry)
 				s = a.serve(t, single(Guard{Limiter: row.limiter(), Log: func(error) {}}))
 				wantSameAnswer(t, got, s.send(c.request(s.URL)))
 				s = a.serve(t, single(Guard{Limiter: row.limiter(), Fail: func(w http.ResponseWriter, _ *http.Request, _ error) {

@@ -35,9 +35,8 @@ func testClientIP(t *testing.T, a Adapter) {
 			if c.Status() != http.StatusOK {
 				return
 			}
-			if keys := store.asked(); !slices.Equal(keys, []string{c.Want}) {
-				t.Errorf("key %q, want %q", keys, c.Want)
-			}
+			keys := store.asked()
+			expect.True(t, slices.Equal(keys, []string{c.Want}), "key %q, want %q", keys, c.Want)
 		})
 	}
 }
@@ -174,9 +173,8 @@ func testAmbiguousPaths(t *testing.T, a Adapter) {
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/", nil)
 			r.URL = u
 			w := httptest.NewRecorder()
-			if h.ServeHTTP(w, r); w.Code >= http.StatusInternalServerError {
-				t.Errorf("%s: %s gets %d, want at most 400", why, p, w.Code)
-			}
+			h.ServeHTTP(w, r)
+			expect.True(t, w.Code < http.StatusInternalServerError, "%s: %s gets %d, want at most 400", why, p, w.Code)
 		}
 	}
 }

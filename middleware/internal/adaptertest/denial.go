@@ -97,20 +97,17 @@ func (a Adapter) extendedDenial(t *testing.T, results []core.Result) reply {
 func (r reply) problem(t testing.TB, status int) map[string]any {
 	t.Helper()
 	r.wantStatus(t, status)
-	if got := r.Header["Content-Type"]; len(got) != 1 || got[0] != r.problemType {
-		t.Errorf("Content-Type = %q, want %s", got, r.problemType)
-	}
+	got := r.Header["Content-Type"]
+	expect.True(t, len(got) == 1 && got[0] == r.problemType, "Content-Type = %q, want %s", got, r.problemType)
 	if got := r.Header["Cache-Control"]; len(got) != 1 || got[0] != "no-store" {
 		t.Errorf("Cache-Control = %q", got)
 	}
 	var members map[string]any
 	expect.NoError(t, json.Unmarshal([]byte(r.body), &members), "body %q", r.body)
-	if detail, _ := members["detail"].(string); detail == "" {
-		t.Error("there is no detail")
-	}
-	if all := fmt.Sprint(r.Header, r.body); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
-		t.Errorf("the answer reveals internals: %s", all)
-	}
+	detail, _ := members["detail"].(string)
+	expect.NotEqual(t, detail, "", "there is no detail")
+	all := fmt.Sprint(r.Header, r.body)
+	expect.True(t, !strings.Contains(all, secret) && !strings.Contains(all, "spillgate"), "the answer reveals internals: %s", all)
 	return members
 }
 

@@ -104,9 +104,8 @@ func (r NativeReply) wantFields(t *testing.T, want ...string) {
 // wantCallDenial checks the reply to a call that was not admitted.
 func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 	t.Helper()
-	if all := fmt.Sprint(r); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
-		t.Errorf("the reply reveals internals: %s", all)
-	}
+	all := fmt.Sprint(r)
+	expect.True(t, !strings.Contains(all, secret) && !strings.Contains(all, "spillgate"), "the reply reveals internals: %s", all)
 	if r.Code != want.code || r.Message == "" || !slices.Equal(r.Details, want.details) || !r.TrailersOnly {
 		t.Errorf("got %+v, want %+v, trailers only", r, want)
 	}
@@ -129,9 +128,8 @@ func (n Native) testFailure(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			got := n.once(t, mustNotRun(t), Guard{Limiter: row.limiter()})
 			got.wantCallDenial(t, failedCalls[row.status])
-			if retry := got.Trailer.Get("Retry-After"); (retry == "5") != (row.status == 503) {
-				t.Errorf("Retry-After = %q", retry)
-			}
+			retry := got.Trailer.Get("Retry-After")
+			expect.Equal(t, retry == "5", row.status == 503, "Retry-After = %q", retry)
 		})
 	}
 }
@@ -156,9 +154,8 @@ func (n Native) testFailureModes(t *testing.T) {
 	for mode, want := range map[core.FailureMode][]string{core.FailOpen: nil, core.FailLocal: {"1", "0"}} {
 		down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: mode}}
 		got := n.once(t, succeed, Guard{Limiter: withOpenBreaker(t, down.limiter())})
-		if seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...); got.Code != 0 || !slices.Equal(seen, want) {
-			t.Errorf("mode %v: %+v, want %q", mode, got, want)
-		}
+		seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...)
+		expect.True(t, got.Code == 0 && slices.Equal(seen, want), "mode %v: %+v, want %q", mode, got, want)
 	}
 }
 
@@ -197,9 +194,8 @@ func (n Native) testCount(t *testing.T) {
 		return 0
 	})
 	for i := range 5 {
-		if got := send(t.Context()); (got.Code == 0) != (i < 3) {
-			t.Errorf("call %d: %+v", i+1, got)
-		}
+		got := send(t.Context())
+		expect.Equal(t, got.Code == 0, i < 3, "call %d: %+v", i+1, got)
 	}
 	expect.Equal(t, served.Load(), 3, "how often the handler ran")
 }
@@ -213,9 +209,8 @@ func (n Native) outcomeOf(t *testing.T, handle func(context.Context) int, ask fu
 	if len(ends.seen) != 1 || len(store.settled) != 1 {
 		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
 	}
-	if c := store.settled[0]; !c.Held || c.Final != ends.seen[0].Cost || c.At.IsZero() {
-		t.Errorf("settled was %+v", c)
-	}
+	c := store.settled[0]
+	expect.True(t, c.Held && c.Final == ends.seen[0].Cost && !c.At.IsZero(), "settled was %+v", c)
 	return ends.seen[0]
 }
 
@@ -270,9 +265,8 @@ func (n Native) testTwoLimiters(t *testing.T) {
 			if (got.Code == 0) != (row.status == 200) || got.Code != 0 && !got.TrailersOnly {
 				t.Errorf("got %+v", got)
 			}
-			if both := len(seen.Results) == 2; both != row.bothDecided || seen.Allowed != (row.status == 200) {
-				t.Errorf("the decision is %+v", seen)
-			}
+			both := len(seen.Results) == 2
+			expect.True(t, both == row.bothDecided && seen.Allowed == (row.status == 200), "the decision is %+v", seen)
 		})
 	}
 }
@@ -347,9 +341,8 @@ func (n Native) testWaitingClientGone(t *testing.T) {
 		cancel()
 	}()
 	n.Serve(t, []Guard{{Limiter: l}}, mustNotRun(t))(ctx)
-	if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 0 {
-		t.Errorf("%d wait, %d charged", waiting, charged)
-	}
+	waiting, charged := l.StoreHealth().Waiting, store.charged.Load()
+	expect.True(t, waiting == 0 && charged == 0, "%d wait, %d charged", waiting, charged)
 }
 
 // testWaitingWithinADeadline checks that a call whose turn comes after its deadline is denied at once.
@@ -358,9 +351,8 @@ func (n Native) testWaitingWithinADeadline(t *testing.T) {
 	send := n.Serve(t, []Guard{{Limiter: l}}, succeed)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	if got := send(ctx); got.Code != 0 {
-		t.Errorf("the first call gets %+v", got)
-	}
+	got := send(ctx)
+	expect.Equal(t, got.Code, 0, "the first call gets %+v", got)
 	if got := send(ctx); got.Code != 8 || ctx.Err() != nil {
 		t.Errorf("a call whose turn comes too late gets %+v", got)
 	}

@@ -150,9 +150,8 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	if len(ends.seen) != 1 || len(store.settled) != 1 {
 		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
 	}
-	if c := store.settled[0]; !c.Held || c.Final != ends.seen[0].Cost || c.At.IsZero() {
-		t.Errorf("settled was %+v", c)
-	}
+	c := store.settled[0]
+	expect.True(t, c.Held && c.Final == ends.seen[0].Cost && !c.At.IsZero(), "settled was %+v", c)
 	return ends.seen[0]
 }
 
@@ -221,9 +220,8 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
 				expect.True(t, n == 1<<16 && err == nil, "copied %d bytes, %v", n, err)
 			}}}}), http2)
-			if got := s.get("/"); len(got.body) != 1<<16 {
-				t.Errorf("got %d bytes", len(got.body))
-			}
+			got := s.get("/")
+			expect.Equal(t, len(got.body), 1<<16, "bytes")
 		}
 		expect.True(t, seen[0] == seen[1], "HTTP/2 %v: without the middleware %s\nwith it %s", http2, seen[0], seen[1])
 	}

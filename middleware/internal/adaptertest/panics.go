@@ -137,9 +137,8 @@ func testTwoLimiters(t *testing.T, a Adapter) {
 			}}}).get("/")
 			got.wantStatus(t, row.status)
 			got.wantLimiting(t, row.want...)
-			if both := len(seen.Results) == 2; both != row.bothDecided || seen.Allowed != (row.status == 200) {
-				t.Errorf("the decision is %+v", seen)
-			}
+			both := len(seen.Results) == 2
+			expect.True(t, both == row.bothDecided && seen.Allowed == (row.status == 200), "the decision is %+v", seen)
 		})
 	}
 }
@@ -170,8 +169,6 @@ func testContext(t *testing.T, a Adapter) {
 	for range 3 {
 		s.get("/").wantStatus(t, 200)
 	}
-	if len(before.Results) != 1 || !before.Allowed || before.Results[0].Remaining != 0 {
-		t.Errorf("the handler found %+v", before)
-	}
+	expect.True(t, len(before.Results) == 1 && before.Allowed && before.Results[0].Remaining == 0, "the handler found %+v", before)
 	expect.True(t, reflect.DeepEqual(before, after), "Check in the handler says %+v, want what it was charged already: %+v", after, before)
 }

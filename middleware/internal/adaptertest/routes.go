@@ -98,9 +98,8 @@ func testPatterns(t *testing.T, a Adapter) {
 	} {
 		p.inHandler = ""
 		p.request(request).wantStatus(t, 200)
-		if keys := p.store.asked(); !slices.Equal(keys, []string{"route:" + want}) {
-			t.Errorf("%s: keys %q, want %q", request, keys, "route:"+want)
-		}
+		keys := p.store.asked()
+		expect.True(t, slices.Equal(keys, []string{"route:" + want}), "%s: keys %q, want %q", request, keys, "route:"+want)
 		expect.Equal(t, p.inHandler, want, "%s: the handler finds", request)
 	}
 }
@@ -323,9 +322,8 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 		s.do(http.MethodPost, "/start").wantStatus(t, 200)
 	}
 	s.Close() // the last request has ended
-	if mu.Lock(); finals["api"] != 2 || finals["login"] != 2 {
-		t.Errorf("settled %v times, want each rule once a request", finals)
-	}
+	mu.Lock()
+	expect.True(t, finals["api"] == 2 && finals["login"] == 2, "settled %v times, want each rule once a request", finals)
 	mu.Unlock()
 	s.wantUsed(t, 4, 4)
 	expect.Equal(t, s.logins, 2, "logins ran")

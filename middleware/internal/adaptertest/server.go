@@ -115,9 +115,8 @@ func (r reply) limiting() []string {
 func (r reply) wantLimiting(t testing.TB, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	if got := r.limiting(); !slices.Equal(got, want) {
-		t.Errorf("fields\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
-	}
+	got := r.limiting()
+	expect.True(t, slices.Equal(got, want), "fields\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 }
 
 // ok is a handler that responds with "ok".

@@ -71,9 +71,8 @@ func testTransparency(t *testing.T, a Adapter) {
 				without := a.upload(t, handle, http2, nil)
 				held, _, _ := holding()
 				for _, l := range []*core.Limiter{counting(9), held} {
-					if with := a.upload(t, handle, http2, []Guard{{Limiter: l}}); without != with {
-						t.Errorf("without the middleware\n%+v\nwith it\n%+v", without, with)
-					}
+					with := a.upload(t, handle, http2, []Guard{{Limiter: l}})
+					expect.True(t, without == with, "without the middleware\n%+v\nwith it\n%+v", without, with)
 				}
 			})
 		}

@@ -110,9 +110,8 @@ func testWaitingClientGone(t *testing.T, a Adapter) {
 		app := single(Guard{Limiter: l})
 		app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 		<-disconnect(t, a, app, way.http2, way.body, begun)
-		if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 0 {
-			t.Errorf("%+v: %d wait, %d charged", way, waiting, charged)
-		}
+		waiting, charged := l.StoreHealth().Waiting, store.charged.Load()
+		expect.True(t, waiting == 0 && charged == 0, "%+v: %d wait, %d charged", way, waiting, charged)
 	}
 }
 
@@ -125,9 +124,8 @@ func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 		expect.Fails(t, expect.ErrorOf(io.Copy(io.Discard, r.Body)), "the handler has read the body of a client that is gone")
 	}
 	<-disconnect(t, a, app, false, true, begun)
-	if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 1 {
-		t.Errorf("%d wait, %d charged", waiting, charged)
-	}
+	waiting, charged := l.StoreHealth().Waiting, store.charged.Load()
+	expect.True(t, waiting == 0 && charged == 1, "%d wait, %d charged", waiting, charged)
 }
 
 // disconnect sends a request, with an endless body or without one, and disconnects when begun gets a value. It returns
@@ -182,9 +180,8 @@ func testWaitingAtShutdown(t *testing.T, a Adapter) {
 		cancel()
 	}()
 	got := s.get("/")
-	if body := got.problem(t, http.StatusServiceUnavailable); body["type"] != problemTypes+"temporary-reduced-capacity" {
-		t.Errorf("body %v", body)
-	}
+	body := got.problem(t, http.StatusServiceUnavailable)
+	expect.Equal(t, body["type"], problemTypes+"temporary-reduced-capacity", "body %v", body)
 	if limiting := got.limiting(); !slices.Equal(limiting, []string{"Retry-After: 5"}) || store.charged.Load() != 0 {
 		t.Errorf("fields %v, %d charged", limiting, store.charged.Load())
 	}
@@ -340,9 +337,8 @@ func testWaitingHoldsNothing(t *testing.T, a Adapter) {
 		}
 		held := store.Stats().Held
 		if l.StoreHealth().Waiting == 1 {
-			if waiting = true; held != 0 {
-				t.Errorf("%d places are held while the request waits", held)
-			}
+			waiting = true
+			expect.Equal(t, held, 0, "places held while the request waits")
 		}
 	}
 }

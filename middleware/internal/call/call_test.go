@@ -110,11 +110,9 @@ func TestUnreadableIsLoggedOnce(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	for range 3 {
-		if got := statusOf("application/grpc-web", http.Header{"Grpc-Encoding": {"br"}}, []byte("\x81\x00\x00\x00\x01x")); got != 500 {
-			t.Errorf("status %d", got)
-		}
+		got := statusOf("application/grpc-web", http.Header{"Grpc-Encoding": {"br"}}, []byte("\x81\x00\x00\x00\x01x"))
+		expect.Equal(t, got, 500, "status")
 	}
-	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], `encoding \"br\"`) {
-		t.Errorf("logged %q", lines)
-	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	expect.True(t, len(lines) == 1 && strings.Contains(lines[0], `encoding \"br\"`), "logged %q", lines)
 }

@@ -101,9 +101,8 @@ func TestDenialFollowsTheTightestResult(t *testing.T) {
 		"a month, later":   {[]core.Result{month, later}, tooMany},
 		"a month, never":   {[]core.Result{month, nothing}, closed},
 	} {
-		if got := denialOf(&core.Decision{Results: row.results}); got != row.want {
-			t.Errorf("%s: %+v, want %+v", why, got.problem, row.want.problem)
-		}
+		got := denialOf(&core.Decision{Results: row.results})
+		expect.True(t, got == row.want, "%s: %+v, want %+v", why, got.problem, row.want.problem)
 	}
 }
 
@@ -156,9 +155,8 @@ func TestDenialsShareNothing(t *testing.T) {
 		Deny(w, r, &d)
 		h := w.Header()
 		must.True(t, h.Get("Cache-Control") == "no-store" && h.Get("Content-Type") == ContentType, "got %v", h)
-		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
-			t.Error("adding to a field has changed another")
-		}
+		h.Add("Cache-Control", "private")
+		expect.Equal(t, h.Get("Content-Type"), ContentType, "adding to a field has changed another")
 		h["Cache-Control"][0], h["Content-Type"][0] = "public", "text/html"
 	}
 }
@@ -175,12 +173,10 @@ func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func TestDenialIsMarshalledOnce(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "once"), httptest.NewRequest(http.MethodGet, "/", nil)
 	w := &nowhere{http.Header{}}
-	if n := testing.AllocsPerRun(100, func() { Deny(w, r, &d) }); n > 1 {
-		t.Errorf("%v allocations, want only the one of the header values", n)
-	}
-	if b := tooMany.body([]string{"once"}); cap(b) != len(b) {
-		t.Errorf("a body of %d bytes has room for %d", len(b), cap(b))
-	}
+	n := testing.AllocsPerRun(100, func() { Deny(w, r, &d) })
+	expect.AtMost(t, n, 1, "allocations (only the one of the header values)")
+	b := tooMany.body([]string{"once"})
+	expect.True(t, cap(b) == len(b), "a body of %d bytes has room for %d", len(b), cap(b))
 }
 
 // TestConcurrentDenials checks that concurrent denials do not mix up their bodies.
@@ -192,9 +188,8 @@ func TestConcurrentDenials(t *testing.T) {
 			want := string(problemOf(&d).body())
 			for range 500 {
 				w := httptest.NewRecorder()
-				if Deny(w, r, &d); w.Body.String() != want {
-					t.Errorf("got %s, want %s", w.Body, want)
-				}
+				Deny(w, r, &d)
+				expect.Equal(t, w.Body.String(), want, "%s", w.Body)
 			}
 		})
 	}
@@ -252,9 +247,8 @@ func TestPagesShareNothing(t *testing.T) {
 		h := make(http.Header)
 		p.Deny(h, &d)
 		must.Get(json.Marshal(&p))(t)
-		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
-			t.Fatalf("got %v", h)
-		}
+		h.Add("Cache-Control", "private")
+		must.Equal(t, h.Get("Content-Type"), ContentType, "%v", h)
 		must.Equal(t, p.Violated[0], "a", "violated %q", p.Violated)
 		h["Cache-Control"][0], h["Content-Type"][0], p.Violated[0] = "public", "text/html", "b"
 	}

@@ -217,9 +217,8 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 		}{bare{within}, within, within, within, within},
 	} {
 		watched, seen := Writer(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		if sets[of(w)] = true; of(watched) != of(w) {
-			t.Errorf("%+v became %+v", of(w), of(watched))
-		}
+		sets[of(w)] = true
+		expect.True(t, of(watched) == of(w), "%+v became %+v", of(w), of(watched))
 		expect.ErrorIs(t, http.NewResponseController(watched).SetReadDeadline(time.Time{}), http.ErrNotSupported, "SetReadDeadline did not fail although the wrapped writer hides it")
 		if f, ok := watched.(http.Flusher); ok {
 			f.Flush()
@@ -227,9 +226,8 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 		}
 		if h, ok := watched.(http.Hijacker); ok {
 			seen.status.Store(0)
-			if _, _, err := h.Hijack(); err != nil || seen.status.Load() != 101 {
-				t.Errorf("%+v: an upgrade was not recorded: %v", of(w), err)
-			}
+			_, _, err := h.Hijack()
+			expect.True(t, err == nil && seen.status.Load() == 101, "%+v: an upgrade was not recorded: %v", of(w), err)
 		}
 	}
 	expect.Equal(t, len(sets), 16, "sets")

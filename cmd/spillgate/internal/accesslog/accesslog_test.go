@@ -367,9 +367,8 @@ func TestCompressedLogs(t *testing.T) {
 		_ = z.Close()
 	}
 	for _, r := range []io.Reader{&gz, &zs} {
-		if r, e := lastOf(t, r, Options{}); r.Entries != 2 || e.Client != "203.0.113.7" {
-			t.Errorf("got %d entries, %+v", r.Entries, e)
-		}
+		r, e := lastOf(t, r, Options{})
+		expect.True(t, r.Entries == 2 && e.Client == "203.0.113.7", "got %d entries, %+v", r.Entries, e)
 	}
 }
 
@@ -420,9 +419,8 @@ func TestNoFormatFits(t *testing.T) {
 	}
 	for _, text := range []string{"\xff\xfe1\x00", "\xfe\xff\x001", "1\x00.\x00", "\x001\x00."} {
 		for _, format := range []string{"", "combined"} {
-			if _, err := NewReader("log", strings.NewReader(text), Options{Format: format}); err == nil || err.Error() != "log: the log is UTF-16, want UTF-8" {
-				t.Errorf("%q: got %v", text, err)
-			}
+			_, err := NewReader("log", strings.NewReader(text), Options{Format: format})
+			expect.True(t, err != nil && err.Error() == "log: the log is UTF-16, want UTF-8", "%q: got %v", text, err)
 		}
 	}
 	expect.ErrorIs(t, expect.ErrorOf(NewReader("log", iotest.ErrReader(iotest.ErrTimeout), Options{})), iotest.ErrTimeout, "result")
@@ -480,9 +478,8 @@ func TestBareEntriesHaveNoHeader(t *testing.T) {
 	for _, tt := range logs {
 		_, got := lastOf(t, strings.NewReader(tt.lines), Options{Bare: true, Format: tt.format, Fields: map[string]string{"header:X-A": "status"}})
 		want := tt.want
-		if want.Header = nil; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v\nwant %+v", tt.format, got, want)
-		}
+		want.Header = nil
+		expect.True(t, reflect.DeepEqual(got, want), "%s: got %+v\nwant %+v", tt.format, got, want)
 	}
 }
 

@@ -121,9 +121,8 @@ func TestCalendarWindowsTurnAtLocalMidnight(t *testing.T) {
 		sent(at(0), "x", "/"), sent(at(23*time.Hour), "x", "/"), // and so is the fourth
 		sent(at(24*time.Hour), "x", "/"),
 	}
-	if rep := run(t, "rules: [{key: ip, limits: 1/day;tz=Europe/Berlin}]", Options{}, log); rep.Denied != 2 || rep.Failed != 0 {
-		t.Errorf("got %+v, want 2 of 5 denied", rep)
-	}
+	rep := run(t, "rules: [{key: ip, limits: 1/day;tz=Europe/Berlin}]", Options{}, log)
+	expect.True(t, rep.Denied == 2 && rep.Failed == 0, "got %+v, want 2 of 5 denied", rep)
 }
 
 // wholeSeconds returns entries whose times are whole seconds.
@@ -175,9 +174,8 @@ func TestStatusSettlesFailures(t *testing.T) {
 		log = append(log, e)
 	}
 	src := "rules: [{name: login, key: ip, limits: 5/h, cost_after: failures}]"
-	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Denied != 5 || rep.Failed != 0 {
-		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 denials", rep)
-	}
+	rep := run(t, src, Options{}, slices.Clone(log))
+	expect.True(t, rep.Denied == 5 && rep.Failed == 0, "got %+v, want 10 free successes, 5 failures and 5 denials", rep)
 	none := func(string) bool { return false }
 	if rep := run(t, src, Options{Knows: none}, slices.Clone(log)); rep.LeftOut["login"] != Statuses {
 		t.Errorf("without statuses: got %+v", rep)
@@ -220,9 +218,8 @@ func TestLimitsOfRequestsInFlight(t *testing.T) {
 	log := entries{e, e, sent(7*time.Second, "x", "/")}
 	log[2].Duration = time.Second
 	all := func(string) bool { return true }
-	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Denied != 1 || rep.Failed != 0 {
-		t.Errorf("got %+v, want one of the two overlapping requests denied", rep)
-	}
+	rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log))
+	expect.True(t, rep.Denied == 1 && rep.Failed == 0, "got %+v, want one of the two overlapping requests denied", rep)
 	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
 		t.Errorf("without durations: got %+v", rep)
 	}

@@ -67,9 +67,8 @@ func TestGapLeavesOutAScanner(t *testing.T) {
 // Without a gap, or with --keep 100, the limit hits nobody.
 func TestLimitWithoutAGapHitsNobody(t *testing.T) {
 	log := scanned(1, time.Second)
-	if rep := run(t, perIP, 100, slices.Clone(log)); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil {
-		t.Errorf("all clients are to be kept: got %+v", rep.Chosen)
-	}
+	rep := run(t, perIP, 100, slices.Clone(log))
+	expect.True(t, rep.Chosen.Hit == 0 && rep.Chosen.Gap == nil, "all clients are to be kept: got %+v", rep.Chosen)
 	visitors := slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "scanner" })
 	if rep := run(t, perIP, 99.9, visitors); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil || rep.TooFew != 2995 {
 		t.Errorf("nobody stands out: got %+v", rep.Chosen)
@@ -84,9 +83,8 @@ func TestShareTakesPrecedenceOverTheGap(t *testing.T) {
 			log = append(log, sent(time.Duration(c)*time.Minute, fmt.Sprint(c), "/"))
 		}
 	}
-	if rep := run(t, perIP, 95, slices.Clone(log)); rep.TooFew != 0 || rep.Chosen.Gap != nil || rep.Chosen.Hit != 0 {
-		t.Errorf("59 clients: got %+v", rep.Chosen)
-	}
+	rep := run(t, perIP, 95, slices.Clone(log))
+	expect.True(t, rep.TooFew == 0 && rep.Chosen.Gap == nil && rep.Chosen.Hit == 0, "59 clients: got %+v", rep.Chosen)
 	if rep := run(t, perIP, 95, log[1:]); rep.TooFew != 59 || rep.Chosen.Gap == nil || rep.Chosen.Hit != 1 {
 		t.Errorf("58 clients: got %+v", rep.Chosen)
 	}
@@ -163,9 +161,8 @@ func TestCheckOfAGap(t *testing.T) {
 		first.add(5)
 		second.add(6)
 	}
-	if c := rep.check(&r, first, second); c.Burst != 10 || c.Hit != 1 || c.Promised != 5 || !c.Holds() {
-		t.Errorf("got %+v", c)
-	}
+	c := rep.check(&r, first, second)
+	expect.True(t, c.Burst == 10 && c.Hit == 1 && c.Promised == 5 && c.Holds(), "got %+v", c)
 	second.add(11)
 	if c := rep.check(&r, first, second); c.Hit != 2 || c.Holds() {
 		t.Errorf("got %+v", c)

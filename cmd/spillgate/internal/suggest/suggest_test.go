@@ -248,9 +248,8 @@ func TestSuggestedBurstFitsTheFirstHalf(t *testing.T) {
 func TestFractionsOfSecondsEndTheRange(t *testing.T) {
 	log := entries{sent(0, "a", "/"), sent(time.Second, "a", "/")}
 	log[1].Seconds = true
-	if rep := run(t, perIP, 100, log); rep.Chosen.EvenBurst != 0 {
-		t.Errorf("got %+v", rep.Chosen)
-	}
+	rep := run(t, perIP, 100, log)
+	expect.Equal(t, rep.Chosen.EvenBurst, 0, "%+v", rep.Chosen)
 }
 
 // heavyTail returns a log of two days: sessions of clients, whose lengths and paces have heavy tails. Some clients return.
@@ -282,9 +281,8 @@ func TestSuggestionHoldsForTheSecondHalf(t *testing.T) {
 			if !c.Holds() || c.Percent > 1.5*c.Promised {
 				t.Errorf("seed %d: the second half hits %.3f%%, more than 1.5 times the promised %.3f%%", seed, c.Percent, c.Promised)
 			}
-			if share := 100 * float64(rep.Chosen.Hit) / float64(rep.Clients); share > 100-keep || rep.Chosen.Hit > rep.MayHit {
-				t.Errorf("seed %d: the log itself hits %.3f%%", seed, share)
-			}
+			share := 100 * float64(rep.Chosen.Hit) / float64(rep.Clients)
+			expect.True(t, share <= 100-keep && rep.Chosen.Hit <= rep.MayHit, "seed %d: the log itself hits %.3f%%", seed, share)
 			if c.Clients < 3000 || rep.Chosen.Burst > 10_000 {
 				t.Errorf("seed %d: got %+v, %+v; want a test that says something", seed, c, rep.Chosen)
 			}
@@ -310,9 +308,8 @@ func TestToleranceLimits(t *testing.T) {
 	for _, n := range []int{100_000, 10_000_000} { // near the normal distribution
 		mean := float64(n) * 0.01
 		want := mean - 1.645*math.Sqrt(mean*0.99)
-		if hits, _ := mayHit(n, 99); math.Abs(float64(hits)-want) > 2+want/1e4 {
-			t.Errorf("%d clients: got %d, want about %.0f", n, hits, want)
-		}
+		hits, _ := mayHit(n, 99)
+		expect.True(t, math.Abs(float64(hits)-want) <= 2+want/1e4, "%d clients: got %d, want about %.0f", n, hits, want)
 	}
 }
 
@@ -330,8 +327,7 @@ func TestHistogramFindsTheMiddle(t *testing.T) {
 			d.add(5 + i*step)
 		}
 		got, want := d.half(n), 5+n/2*step
-		if off := max(got-want, want-got); off > d.width {
-			t.Errorf("a step of %d: got %d, want about %d", step, got, want)
-		}
+		off := max(got-want, want-got)
+		expect.True(t, off <= d.width, "a step of %d: got %d, want about %d", step, got, want)
 	}
 }

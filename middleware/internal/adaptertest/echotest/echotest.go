@@ -229,9 +229,8 @@ func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 		}
 	}, v.limit(rule))
 	e.Add(http.MethodGet, "/", func(c C) error {
-		if found, ok := v.ContextOf(c.Request()); !ok || found != c {
-			t.Errorf("the handler finds %v, %v, want %v", found, ok, c)
-		}
+		found, ok := v.ContextOf(c.Request())
+		expect.True(t, ok && found == c, "the handler finds %v, %v, want %v", found, ok, c)
 		return nil
 	})
 	expect.Equal(t, serve(e, http.MethodGet, "/").Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
@@ -273,9 +272,8 @@ func (v Version[E, C, H, M, R]) testRequestIsRestored(t *testing.T) {
 		e.Add(http.MethodGet, "/", row.handle)
 		serve(e, http.MethodGet, "/")
 		expect.Equal(t, before == after, row.same, "%s: same request", why)
-		if changed := after.Host == "changed" || after.Context().Value(key{}) == "changed"; changed != row.changed {
-			t.Errorf("%s: changed %v", why, changed)
-		}
+		changed := after.Host == "changed" || after.Context().Value(key{}) == "changed"
+		expect.Equal(t, changed, row.changed, "%s: changed", why)
 	}
 }
 
@@ -322,9 +320,8 @@ func (v Version[E, C, H, M, R]) testRealIP(t *testing.T) {
 			e.Use(v.limit(core.PerHour(9).By(func(r *http.Request) (string, error) {
 				c, _ := v.ContextOf(r)
 				before := c.Request()
-				if key, err = v.RealIP(r); c.Request() != before {
-					t.Error("RealIP leaves another request in the context")
-				}
+				key, err = v.RealIP(r)
+				expect.Equal(t, c.Request(), before, "RealIP leaves another request in the context")
 				return "k", nil
 			})))
 			e.Add(http.MethodGet, "/", func(c C) error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 const secret = "hunter2"
@@ -117,9 +118,8 @@ func (v Version[E, C, H, M, R]) testErrorOfTheHandler(t *testing.T) {
 	e := v.New()
 	e.Use(v.limit(core.PerHour(1).By(anyone)))
 	e.Add(http.MethodGet, "/", func(C) error { return v.NewHTTPError(http.StatusTeapot, "short and stout") })
-	if w := serve(e, http.MethodGet, "/"); w.Code != http.StatusTeapot || !strings.Contains(w.Body.String(), "short and stout") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	w := serve(e, http.MethodGet, "/")
+	expect.True(t, w.Code == http.StatusTeapot && strings.Contains(w.Body.String(), "short and stout"), "%d %s", w.Code, w.Body)
 }
 
 // testCallsBypassTheErrorHandler checks that gRPC calls get their status even if the application renders errors as pages.

@@ -18,9 +18,8 @@ func (v Version[E, C, H, M, R]) testPatterns(t *testing.T) {
 	var found []string
 	rule := core.PerHour(100).By(func(r *http.Request) (string, error) {
 		before := r.Pattern
-		if found = append(found, core.RoutePattern(r)); r.Pattern != before {
-			t.Errorf("RoutePattern changed the request: Pattern %q", r.Pattern)
-		}
+		found = append(found, core.RoutePattern(r))
+		expect.Equal(t, r.Pattern, before, "RoutePattern changed the request: Pattern")
 		return "const:all", nil
 	})
 	e := v.New()
@@ -132,9 +131,8 @@ func (v Version[E, C, H, M, R]) testRewritesBehindPre(t *testing.T) {
 		handle := func(name string) H {
 			return func(c C) error {
 				inside = c.Request()
-				if _, limited := core.FromContext(inside.Context()); limited != (len(guards) > 0) {
-					t.Errorf("%s %s: the handler finds a decision: %v", method, path, limited)
-				}
+				_, limited := core.FromContext(inside.Context())
+				expect.Equal(t, limited, len(guards) > 0, "%s %s: the handler finds a decision", method, path)
 				return c.String(http.StatusOK, name)
 			}
 		}
