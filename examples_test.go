@@ -76,11 +76,9 @@ func documented(t *testing.T, dir string) *doc.Package {
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {
-		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(set, path, nil, parser.ParseComments))(t)
 		files = append(files, file)
 	}
-	pkg, err := doc.NewFromFiles(set, files, dir)
-	must.Do(t, err)
+	pkg := must.Get(doc.NewFromFiles(set, files, dir))(t)
 	return pkg
 }

@@ -38,8 +38,7 @@ func TestPageListsLogMessages(t *testing.T) {
 // slog, apart from formats of errors, and the constants of telemetry.
 func messagesOf(t *testing.T, path string) (all []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	must.Do(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 	logs := false
 	for _, i := range file.Imports {
 		logs = logs || i.Path.Value == `"log/slog"`

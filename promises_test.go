@@ -90,8 +90,7 @@ func declarationsIn(t *testing.T, dir string) *declarations {
 	paths := must.Get(filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go")))(t)
 	expect.NotEqual(t, len(paths), 0, "%s names the package %s, which has no files", promisesPage, dir)
 	for _, path := range paths {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:

@@ -41,8 +41,7 @@ func TestSnippetsCompile(t *testing.T) {
 	compiled := compiledSource(t)
 	snippets := 0
 	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(page))(t)
 		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
 			snippets++
 			expect.Contains(t, compiled, squeeze(block[1]), "%s: no example or program has this snippet:\n%s", page, block[1])
@@ -56,8 +55,7 @@ func TestSnippetsCompile(t *testing.T) {
 
 // TestFirstScreen checks that README.md begins with a whole program of at most 16 lines, and shows both commands within 60 lines.
 func TestFirstScreen(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("README.md"))(t)
 	program := goBlock.FindStringSubmatch(string(text))[1]
 	if n := strings.Count(program, "\n"); n > 16 || !strings.HasPrefix(program, "package main\n") || len(lacks(t, program)) > 0 {
 		t.Errorf("the first snippet of README.md has %d lines, want a program of at most 16:\n%s", n, program)
@@ -148,8 +146,7 @@ var (
 func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 	files := 0
 	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(page))(t)
 		for _, block := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
 			if !strings.Contains(block[1], "rules:\n") || strings.Contains(block[1], "alert:") {
 				continue // of Prometheus
@@ -165,8 +162,7 @@ func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 func TestLinksLeadSomewhere(t *testing.T) {
 	known := make(map[string]map[string]bool) // anchors
 	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt") {
-		text, err := os.ReadFile(page)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(page))(t)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
@@ -193,8 +189,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // anchors returns the anchors that GitHub gives to the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	found := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
 		found[strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
@@ -205,8 +200,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 // readText returns the contents of a file.
 func readText(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 

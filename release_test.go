@@ -55,8 +55,7 @@ func modules(t *testing.T) map[string]goMod {
 	t.Helper()
 	all := make(map[string]goMod)
 	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
-		files, err := filepath.Glob(pattern)
-		must.Do(t, err)
+		files := must.Get(filepath.Glob(pattern))(t)
 		for _, file := range files {
 			out, err := exec.Command("go", "mod", "edit", "-json", file).Output()
 			if err != nil {
@@ -90,9 +89,8 @@ func TestModules(t *testing.T) {
 		replaced := make(map[string]bool)
 		for _, r := range m.Replace {
 			below, own := strings.CutPrefix(r.Old.Path, modulePath)
-			if !own || dir == "." || path.Join(dir, r.New.Path) != path.Join(".", below) {
-				t.Errorf("%s: replaces %s by %s", dir, r.Old.Path, r.New.Path)
-			}
+			expect.True(t, own && dir != "." && path.Join(dir, r.New.Path) == path.Join(".", below),
+				"%s: replaces %s by %s", dir, r.Old.Path, r.New.Path)
 			replaced[r.Old.Path] = true
 		}
 		for _, r := range m.Require {

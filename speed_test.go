@@ -26,9 +26,8 @@ func cellsOf(line string) (cells []string) {
 func publicResults(t *testing.T) map[string]resultTable {
 	text := readText(t, "bench/RESULTS.md")
 	public, _, ok := strings.Cut(text, "\n## Inside\n")
-	if !ok || strings.Contains(text, "MISSED") {
-		t.Error("bench/RESULTS.md has no section about what is inside, or speaks of bounds")
-	}
+	expect.True(t, ok && !strings.Contains(text, "MISSED"),
+		"bench/RESULTS.md has no section about what is inside, or speaks of bounds")
 	all := make(map[string]resultTable)
 	for _, section := range strings.Split(public, "\n### ")[1:] {
 		name, body, _ := strings.Cut(section, "\n")
@@ -70,9 +69,8 @@ func TestSpeedIsFromResults(t *testing.T) {
 	share := regexp.MustCompile(`takes ([\d.]+) µs[^.]* without a limiter\.\s+Spillgate adds ([\d.]+) µs to it, and httprate ([\d.]+) µs`).FindStringSubmatch(speed)
 	sockets := results["a server over sockets, memory"]
 	want := []string{sockets["baseline: no limiter"]["server CPU µs"], sockets["spillgate"]["added CPU µs"], sockets["httprate"]["added CPU µs"]}
-	if share == nil || strings.Join(share[1:], " ") != strings.Join(want, " ") {
-		t.Errorf("README.md says that a request, Spillgate and httprate take %q, bench/RESULTS.md %q", share, want)
-	}
+	expect.True(t, share != nil && strings.Join(share[1:], " ") == strings.Join(want, " "),
+		"README.md says that a request, Spillgate and httprate take %q, bench/RESULTS.md %q", share, want)
 
 	quoted, worst, columns := make(map[string]bool), "", []string(nil)
 	for line := range strings.Lines(speed) {
@@ -86,9 +84,8 @@ func TestSpeedIsFromResults(t *testing.T) {
 		}
 		row := results[cells[0]]["spillgate"]
 		for i := 1; i < len(cells); i++ {
-			if cells[i] != row[columns[i]] {
-				t.Errorf("README.md says %q for %s of %q, bench/RESULTS.md %q", cells[i], columns[i], cells[0], row[columns[i]])
-			}
+			expect.True(t, cells[i] == row[columns[i]],
+				"README.md says %q for %s of %q, bench/RESULTS.md %q", cells[i], columns[i], cells[0], row[columns[i]])
 		}
 		quoted[cells[0]] = true
 	}

@@ -112,9 +112,8 @@ func TestMiddlewaresLimit(t *testing.T) {
 				const clients = 3
 				traffic := requests(s.router(five), clients)
 				traffic.exhaust(3 * five.Rate)
-				if traffic.ran != clients*five.Rate || traffic.w.status != http.StatusTooManyRequests {
-					t.Errorf("served %d, then status %d, want %d and 429", traffic.ran, traffic.w.status, clients*five.Rate)
-				}
+				expect.True(t, traffic.ran == clients*five.Rate && traffic.w.status == http.StatusTooManyRequests,
+					"served %d, then status %d, want %d and 429", traffic.ran, traffic.w.status, clients*five.Rate)
 			})
 		}
 	}

@@ -97,13 +97,11 @@ func TestLoadTakesItsTime(t *testing.T) {
 			}
 		}}
 		got, err := e.load(s, 1, uniform(10), admitted, throughput)()
-		if err != nil || got[0] < 800 || got[0] > 850 || got[1] != 3000 {
-			t.Errorf("one caller: %v, %v, want about 833 per second and a p99 of 3000 µs", got, err)
-		}
+		expect.True(t, err == nil && got[0] >= 800 && got[0] <= 850 && got[1] == 3000,
+			"one caller: %v, %v, want about 833 per second and a p99 of 3000 µs", got, err)
 		got, err = e.load(s, 1, uniform(10), admitted, typical)()
-		if err != nil || got[0] != 1000 || got[1] != 3000 {
-			t.Errorf("one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
-		}
+		expect.True(t, err == nil && got[0] == 1000 && got[1] == 3000,
+			"one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
 	})
 }
 
@@ -127,9 +125,8 @@ func TestRunTakesTurns(t *testing.T) {
 		return nil
 	}}))(t)
 	expect.Equal(t, order, "abbaab", "turns")
-	if o.results[0].name != "b" || o.get("b")[0] != 20 || o.get("a")[0] != 3 {
-		t.Errorf("got %+v, want ours first, with medians", o.results)
-	}
+	expect.True(t, o.results[0].name == "b" && o.get("b")[0] == 20 && o.get("a")[0] == 3,
+		"got %+v, want ours first, with medians", o.results)
 	expect.Equal(t, closed, "21", "closed in the order (the last first)")
 }
 

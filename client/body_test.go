@@ -61,9 +61,8 @@ func TestBodiesOfDenials(t *testing.T) {
 				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: body}, nil
 			})
 			expect.Equal(t, get(t, &http.Client{Transport: &client.Transport{Base: base}}, "/"), 200, "%+v: status", row)
-			if body.read != row.read || body.closes == 0 {
-				t.Errorf("%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
-			}
+			expect.True(t, body.read == row.read && body.closes != 0,
+				"%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
 			took := time.Since(start2000)
 			expect.True(t, took >= 5*time.Second && took <= 6500*time.Millisecond, "%+v: took %v, want 5s", row, took)
 		})
@@ -99,9 +98,8 @@ func TestUnusedBodyIsClosed(t *testing.T) {
 		r, _ := http.NewRequest("POST", "http://api.example/", strings.NewReader("cargo"))
 		r.GetBody = func() (io.ReadCloser, error) { return again, nil }
 		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
-		if err != nil || resp.StatusCode != 429 || again.closes != 1 {
-			t.Errorf("%v, %v, the body was closed %d times, want once", resp, err, again.closes)
-		}
+		expect.True(t, err == nil && resp.StatusCode == 429 && again.closes == 1,
+			"%v, %v, the body was closed %d times, want once", resp, err, again.closes)
 	})
 }
 
@@ -112,9 +110,8 @@ func TestGetBodyFails(t *testing.T) {
 		r, _ := http.NewRequest("POST", "http://api.example/", strings.NewReader("cargo"))
 		r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("gone") }
 		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
-		if err != nil || resp.StatusCode != 429 || len(s.requests(start2000)) != 1 {
-			t.Errorf("%v, %v after %d requests, want the denial of the first", resp, err, len(s.requests(start2000)))
-		}
+		expect.True(t, err == nil && resp.StatusCode == 429 && len(s.requests(start2000)) == 1,
+			"%v, %v after %d requests, want the denial of the first", resp, err, len(s.requests(start2000)))
 	})
 }
 
@@ -154,9 +151,8 @@ func TestDeniedUpgrade(t *testing.T) {
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", "websocket")
 		resp, err := (&client.Transport{Base: base}).RoundTrip(r)
-		if err != nil || resp.StatusCode != 101 || resp.Body != body || n != 2 {
-			t.Errorf("%+v, %v after %d requests, want the connection after 2", resp, err, n)
-		}
+		expect.True(t, err == nil && resp.StatusCode == 101 && resp.Body == body && n == 2,
+			"%+v, %v after %d requests, want the connection after 2", resp, err, n)
 	})
 }
 
@@ -170,8 +166,7 @@ func TestCanceledAfterADenial(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if !errors.Is(err, context.Canceled) || body.closes == 0 {
-			t.Errorf("%v, closed %d times, want the context's error and a closed body", err, body.closes)
-		}
+		expect.True(t, errors.Is(err, context.Canceled) && body.closes != 0,
+			"%v, closed %d times, want the context's error and a closed body", err, body.closes)
 	})
 }

@@ -268,11 +268,9 @@ func TestNothingIsSentWhileNothingRemains(t *testing.T) {
 			})
 		}
 		slices.Sort(late)
-		if late[0] < 0 || late[len(late)-1] > most+time.Second {
-			t.Errorf("%v: sent from %v to %v after the instant, want 0 to %v", wait, late[0], late[len(late)-1], most)
-		}
-		if late[len(late)-1]-late[0] < most/4 {
-			t.Errorf("%v: sent from %v to %v after the instant, want some of %v jitter", wait, late[0], late[len(late)-1], most)
-		}
+		expect.True(t, late[0] >= 0 && late[len(late)-1] <= most+time.Second,
+			"%v: sent from %v to %v after the instant, want 0 to %v", wait, late[0], late[len(late)-1], most)
+		expect.True(t, late[len(late)-1]-late[0] >= most/4,
+			"%v: sent from %v to %v after the instant, want some of %v jitter", wait, late[0], late[len(late)-1], most)
 	}
 }

@@ -248,9 +248,8 @@ func TestOnWait(t *testing.T) {
 		r := request(t, "http://api.example/")
 		resp := must.Get(tr.RoundTrip(r))(t)
 		resp.Body.Close()
-		if len(announced) != 1 || announced[0] != 10*time.Second || of[0] != r {
-			t.Errorf("announced %v, want once 10s", announced)
-		}
+		expect.True(t, len(announced) == 1 && announced[0] == 10*time.Second && of[0] == r,
+			"announced %v, want once 10s", announced)
 		get(t, &http.Client{Transport: tr}, "/")
 		expect.Equal(t, len(announced), 1, "announced %v for a request that need not wait", announced)
 	})

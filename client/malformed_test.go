@@ -181,9 +181,8 @@ func FuzzReport(f *testing.F) {
 		a, c := &account{clock: 1}, call{sent: 1, route: &route{}}
 		a.settle(&c, &rep, now)
 		for _, b := range a.budgets {
-			if b.promise.After(now.Add(longestPromise)) || b.until.After(now.Add(longestPromise+5*time.Second)) {
-				t.Errorf("closed until %v", b.until)
-			}
+			expect.True(t, !b.promise.After(now.Add(longestPromise)) && !b.until.After(now.Add(longestPromise+5*time.Second)),
+				"closed until %v", b.until)
 		}
 	})
 }

@@ -45,9 +45,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	if a != tr.accounts[accountKey{host: "one"}] || always != a.routes[routeKey{"GET", "always"}] || named != a.find(named.name) {
 		t.Error("a key, a route or a budget in use was forgotten")
 	}
-	if len(tr.accounts) > 1024 || len(a.routes) > 512 || len(a.budgets) > 32 {
-		t.Errorf("%d keys, %d routes, %d budgets", len(tr.accounts), len(a.routes), len(a.budgets))
-	}
+	expect.True(t, len(tr.accounts) <= 1024 && len(a.routes) <= 512 && len(a.budgets) <= 32,
+		"%d keys, %d routes, %d budgets", len(tr.accounts), len(a.routes), len(a.budgets))
 	if last := a.last[0]; last.name.name != "name4999" || a.find(last.name) != last {
 		t.Errorf("the last budget, %v, was forgotten", last.name)
 	}
@@ -123,9 +122,8 @@ func TestLongNamesStayApart(t *testing.T) {
 		left, name = "0", long
 		must.Do(t, send(path))
 		var limited *LimitedError
-		if !errors.As(send(path), &limited) || limited.Status != 200 || (limited.Policy == long) != (len(long) <= 128) {
-			t.Fatalf("%d: %+v, want an error that names the limit", i, limited)
-		}
+		must.True(t, errors.As(send(path), &limited) && limited.Status == 200 && (limited.Policy == long) == (len(long) <= 128),
+			"%d: %+v, want an error that names the limit", i, limited)
 		expect.AtMost(t, len(limited.Error()), 1024, "the error has bytes at most")
 		left = "5"
 		expect.Equal(t, send(path+"open"), nil, "%d: another long name is used up as well", i)
@@ -174,9 +172,8 @@ func TestTurns(t *testing.T) {
 			t.Errorf("call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))
 		}
 	}
-	if len(calls[2].wake) > 0 || len(calls[3].wake) == 0 {
-		t.Error("want the first woken because its turn is known, and the third because its turn would be too late")
-	}
+	expect.True(t, len(calls[2].wake) == 0 && len(calls[3].wake) != 0,
+		"want the first woken because its turn is known, and the third because its turn would be too late")
 }
 
 // TestBudgetWithAQueueIsNotForgotten checks that a budget for which calls wait is kept, although it is the least recently used.
@@ -188,7 +185,6 @@ func TestBudgetWithAQueueIsNotForgotten(t *testing.T) {
 	oldest, next := a.budgets[0], a.budgets[1]
 	oldest.add(&call{})
 	b := a.find(budgetName{name: "new"})
-	if a.find(oldest.name) != oldest || b == nil || a.budgets[1] == next {
-		t.Error("want the oldest kept, and the second oldest replaced")
-	}
+	expect.True(t, a.find(oldest.name) == oldest && b != nil && a.budgets[1] != next,
+		"want the oldest kept, and the second oldest replaced")
 }

@@ -80,9 +80,8 @@ func TestDenialsThatAreRetried(t *testing.T) {
 				resp := must.Get(c.Do(r))(t)
 				resp.Body.Close()
 				want := map[bool]int{true: 200, false: row.denial.status}[row.again]
-				if resp.StatusCode != want || len(s.bodies) != 1 != row.again {
-					t.Fatalf("status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
-				}
+				must.True(t, resp.StatusCode == want && len(s.bodies) != 1 == row.again,
+					"status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
 				last := len(s.bodies) - 1
 				if s.bodies[last] != s.bodies[0] || s.keys[last] != "k1" || (row.body != nil && row.body != http.NoBody) != (s.bodies[0] == "cargo") {
 					t.Errorf("bodies %q, keys %q", s.bodies, s.keys)

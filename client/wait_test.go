@@ -224,9 +224,8 @@ func TestPaceWithoutALimit(t *testing.T) {
 			write(w, 200, "RateLimit", `"a";r=`+n+`;t=`+seconds(time.Until(start2000.Add(time.Minute))))
 		})
 		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 100)
-		if sent[79] > 0 || sent[99] < 45*time.Second {
-			t.Errorf("request 80 is sent at %v and 100 at %v, want the last 20 evenly over the minute", sent[79], sent[99])
-		}
+		expect.True(t, sent[79] <= 0 && sent[99] >= 45*time.Second,
+			"request 80 is sent at %v and 100 at %v, want the last 20 evenly over the minute", sent[79], sent[99])
 	})
 }
 
@@ -235,9 +234,8 @@ func TestErrorResponseKeepsTheLimit(t *testing.T) {
 	for _, status := range []int{500, 502} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{status, nil})
-			if sent[0] > 0 || sent[1] != time.Millisecond {
-				t.Errorf("after %d sent at %v, want one ahead of the others", status, sent)
-			}
+			expect.True(t, sent[0] <= 0 && sent[1] == time.Millisecond,
+				"after %d sent at %v, want one ahead of the others", status, sent)
 		})
 	}
 }

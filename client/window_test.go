@@ -121,9 +121,8 @@ func TestUnknownRoutesWaitAfterADeniedTrial(t *testing.T) {
 			c := &call{sent: 1, route: &route{}, budgets: []*budget{&a.hold}}
 			a.trying = c
 			a.settle(c, &row.rep, at(0))
-			if a.strict != row.want || a.trying != nil {
-				t.Errorf("%s: strict %v, trying %v; want %v, and none", row.why, a.strict, a.trying, row.want)
-			}
+			expect.True(t, a.strict == row.want && a.trying == nil,
+				"%s: strict %v, trying %v; want %v, and none", row.why, a.strict, a.trying, row.want)
 		}
 	}
 }

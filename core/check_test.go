@@ -75,12 +75,10 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{before, allow10(tt.edit)}, core.WithObserver(seen.observe)))
 			for _, ask := range []func(*http.Request) (core.Decision, error){l.Check, l.Peek} {
 				d, err := ask(get("/"))
-				if !errors.Is(err, tt.kind) || d.Allowed || d.Results != nil {
-					t.Fatalf("got %+v, %v; want an error that wraps %v", d, err, tt.kind)
-				}
-				if !strings.HasPrefix(err.Error(), "spillgate: ") || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("got error %q, want it to say %q", err, tt.want)
-				}
+				must.True(t, errors.Is(err, tt.kind) && !d.Allowed && d.Results == nil,
+					"got %+v, %v; want an error that wraps %v", d, err, tt.kind)
+				expect.True(t, strings.HasPrefix(err.Error(), "spillgate: ") && strings.Contains(err.Error(), tt.want),
+					"got error %q, want it to say %q", err, tt.want)
 			}
 			expect.Equal(t, remaining(t, l, "before"), 10, "the rule before was charged: left")
 		})
@@ -154,9 +152,8 @@ func TestCheckCost(t *testing.T) {
 	for _, tt := range tests {
 		l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(tt.cost) })}))
 		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed != tt.allowed || len(d.Results) != 1 {
-			t.Errorf("%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
-		}
+		expect.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == 1,
+			"%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
 		if !tt.allowed && d.Results[0].RetryAfter != core.Never {
 			t.Errorf("%s: got RetryAfter %v, want Never", tt.why, d.Results[0].RetryAfter)
 		}

@@ -33,9 +33,8 @@ func TestGuardChargesOnce(t *testing.T) {
 		t.Errorf("guarded twice: got %+v, %v; want the first decision", d, err)
 	}
 	third, err := l.Check(r)
-	if err != nil || third.Results[0].Remaining != 4 || third.At != first.At {
-		t.Errorf("checked after: got %+v, %v; want the first decision", third, err)
-	}
+	expect.True(t, err == nil && third.Results[0].Remaining == 4 && third.At == first.At,
+		"checked after: got %+v, %v; want the first decision", third, err)
 	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
 
@@ -114,9 +113,8 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 				if tt.atInner {
 					want = second.At
 				}
-				if joined.Allowed != tt.allowed || !joined.At.Equal(want) || len(joined.Results) != tt.results {
-					t.Errorf("got %+v, want allowed %v at %v", joined, tt.allowed, want)
-				}
+				expect.True(t, joined.Allowed == tt.allowed && joined.At.Equal(want) && len(joined.Results) == tt.results,
+					"got %+v, want allowed %v at %v", joined, tt.allowed, want)
 			})
 		})
 	}
@@ -156,9 +154,8 @@ func TestJoinWithADecisionOfNoLimiter(t *testing.T) {
 	word := core.NewContext(t.Context(), core.Decision{Allowed: true})
 	joined, _ := core.FromContext(core.NewContext(word, d))
 	again, err := l.Check(get("/").WithContext(core.NewContext(t.Context(), joined)))
-	if err != nil || len(again.Results) != 1 || again.Results[0].Remaining != 4 {
-		t.Errorf("got %+v, %v; want the first decision", again, err)
-	}
+	expect.True(t, err == nil && len(again.Results) == 1 && again.Results[0].Remaining == 4,
+		"got %+v, %v; want the first decision", again, err)
 	if err := l.Refund(t.Context(), joined); err != nil || remaining(t, l, "a") != 5 {
 		t.Errorf("the joined decision gave nothing back, %v", err)
 	}
@@ -172,9 +169,8 @@ func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
 	}
 	r, outer, _ := guard(core.Must(core.New([]core.Rule{perHour("a", 5)})), get("/"))
 	guard(core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})), r)
-	if !seen.Allowed || seen.At != outer.At || len(seen.Results) != 1 {
-		t.Errorf("got %+v, want what the outer limiter has decided", seen)
-	}
+	expect.True(t, seen.Allowed && seen.At == outer.At && len(seen.Results) == 1,
+		"got %+v, want what the outer limiter has decided", seen)
 }
 
 func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
@@ -201,9 +197,8 @@ func TestOuterRulesCountEachLimiterOnce(t *testing.T) {
 	for i, result := range d.Results {
 		names, outer = append(names, result.Rule), append(outer, d.OuterRulesOfSameName(i))
 	}
-	if err != nil || !slices.Equal(names, []string{"api", "login", "login", "login"}) || !slices.Equal(outer, []int{0, 1, 0, 2}) {
-		t.Errorf("got %q with %v limiters further out, %v", names, outer, err)
-	}
+	expect.True(t, err == nil && slices.Equal(names, []string{"api", "login", "login", "login"}) && slices.Equal(outer, []int{0, 1, 0, 2}),
+		"got %q with %v limiters further out, %v", names, outer, err)
 }
 
 // TestCheckAgainReturnsWhatWasDecided asks a limiter twice about one request, with another limiter in between.
@@ -254,15 +249,13 @@ func TestNewRouteIsDecided(t *testing.T) {
 			l := apiAndLogin(core.WithObserver(seen.observe))
 			for i := range 7 {
 				outer, first, err := guard(l, get("/start"))
-				if err != nil || len(first.Results) != 1 || first.Results[0].Remaining != 99-i {
-					t.Fatalf("request %d: got %+v, %v", i+1, first, err)
-				}
+				must.True(t, err == nil && len(first.Results) == 1 && first.Results[0].Remaining == 99-i,
+					"request %d: got %+v, %v", i+1, first, err)
 				r := route(outer)
 				g, err := l.Guard(r.Context(), r, nil)
 				d, admitted := g.Decision(), i < 5
-				if err != nil || g.Admitted() != admitted || d.Allowed != admitted || len(d.Results) != 2 {
-					t.Fatalf("request %d, routed again: got %+v, %v, want allowed %v", i+1, d, err, admitted)
-				}
+				must.True(t, err == nil && g.Admitted() == admitted && d.Allowed == admitted && len(d.Results) == 2,
+					"request %d, routed again: got %+v, %v, want allowed %v", i+1, d, err, admitted)
 				if tight, _ := d.Tightest(); tight.Rule != "login" || d.Results[0] != first.Results[0] {
 					t.Errorf("request %d: got %+v, want the login's limit as the tightest beside the first decision", i+1, d)
 				}
@@ -291,13 +284,11 @@ func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
 	}
 	r = at(r, "/login")
 	peek, err := l.Peek(r)
-	if err != nil || len(peek.Results) != 2 || peek.Results[1].Remaining != 5 || peek.Results[0] != first.Results[0] {
-		t.Errorf("peek at the login: got %+v, %v", peek, err)
-	}
+	expect.True(t, err == nil && len(peek.Results) == 2 && peek.Results[1].Remaining == 5 && peek.Results[0] == first.Results[0],
+		"peek at the login: got %+v, %v", peek, err)
 	d, err := l.Check(r)
-	if err != nil || len(d.Results) != 2 || d.Results[1].Remaining != 4 || remaining(t, l, "api") != 99 {
-		t.Errorf("the login: got %+v, %v", d, err)
-	}
+	expect.True(t, err == nil && len(d.Results) == 2 && d.Results[1].Remaining == 4 && remaining(t, l, "api") == 99,
+		"the login: got %+v, %v", d, err)
 	ctx := core.NewContext(r.Context(), d)
 	if carried, _ := core.FromContext(ctx); !slices.Equal(carried.Results, d.Results) {
 		t.Errorf("the context carries %+v, want %+v", carried, d)
@@ -334,9 +325,8 @@ func TestRulesThatDidNotApplyBefore(t *testing.T) {
 			must.Do(t, l.SetRules(row.routes))
 		}
 		_, d, err := guard(l, r)
-		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
-			t.Errorf("%s: got %+v, %v, want it decided now", why, d, err)
-		}
+		expect.True(t, err == nil && len(d.Results) == 1 && d.Results[0].Remaining == 4,
+			"%s: got %+v, %v, want it decided now", why, d, err)
 	}
 }
 
@@ -372,23 +362,19 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{api, login}))
 		outer, _ := l.Guard(t.Context(), get("/start"), nil)
 		again, err := l.Guard(outer.Request().Context(), at(outer.Request(), "/login"), nil)
-		if err != nil || !again.Admitted() || !again.Watches() || !outer.Watches() {
-			t.Fatalf("got %+v, %v; want the rerouted request admitted: its own hold must not deny it", again.Decision(), err)
-		}
+		must.True(t, err == nil && again.Admitted() && again.Watches() && outer.Watches(),
+			"got %+v, %v; want the rerouted request admitted: its own hold must not deny it", again.Decision(), err)
 		third, err := l.Guard(again.Request().Context(), again.Request(), nil)
-		if err != nil || !third.Admitted() || third.Watches() {
-			t.Fatalf("got %+v, %v; want nothing more held", third.Decision(), err)
-		}
-		if !core.SetCost(third.Request().Context(), "login", 3) || !core.SetCost(third.Request().Context(), "api", 7) {
-			t.Error("the handler cannot set the cost of both rules")
-		}
+		must.True(t, err == nil && third.Admitted() && !third.Watches(),
+			"got %+v, %v; want nothing more held", third.Decision(), err)
+		expect.True(t, core.SetCost(third.Request().Context(), "login", 3) && core.SetCost(third.Request().Context(), "api", 7),
+			"the handler cannot set the cost of both rules")
 		time.Sleep(3 * time.Minute) // both are renewed
 		for _, g := range []*core.Guard{&third, &again, &outer} {
 			g.Settle(core.Outcome{Status: 200})
 			g.End()
 		}
-		if finals["api"] != 1 || finals["login"] != 1 || remaining(t, l, "api") != 93 || remaining(t, l, "login") != 2 {
-			t.Errorf("settled %v, %d and %d left; want each once, 93 and 2 left", finals, remaining(t, l, "api"), remaining(t, l, "login"))
-		}
+		expect.True(t, finals["api"] == 1 && finals["login"] == 1 && remaining(t, l, "api") == 93 && remaining(t, l, "login") == 2,
+			"settled %v, %d and %d left; want each once, 93 and 2 left", finals, remaining(t, l, "api"), remaining(t, l, "login"))
 	})
 }

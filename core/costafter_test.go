@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -141,17 +142,15 @@ func TestObserversOfSettlements(t *testing.T) {
 		g.Settle(core.Outcome{Status: 201, Bytes: 10})
 	})
 	s.want(t, "a 1→3", "b 5→5")
-	if len(seen.seen) != 2 || seen.seen[0].Outcome != nil {
-		t.Fatalf("observers saw %+v, want the decision, then the settlement", seen.seen)
-	}
+	must.True(t, len(seen.seen) == 2 && seen.seen[0].Outcome == nil,
+		"observers saw %+v, want the decision, then the settlement", seen.seen)
 	o := seen.seen[1]
 	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Charged != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
 		t.Errorf("got %+v with outcome %+v", o, o.Outcome)
 	}
 	wantError(t, o.Err, core.ErrInvalid, `spillgate: cost after rule "b": cost must not be negative, got -4`)
-	if len(o.Claims) != 2 || o.Claims[0].Cost != 1 || o.Claims[1].Cost != 5 || !o.Claims[0].Hold {
-		t.Errorf("got claims %+v, want what was held", o.Claims)
-	}
+	expect.True(t, len(o.Claims) == 2 && o.Claims[0].Cost == 1 && o.Claims[1].Cost == 5 && o.Claims[0].Hold,
+		"got claims %+v, want what was held", o.Claims)
 }
 
 func TestFailingCostAfterIsLogged(t *testing.T) {
@@ -304,9 +303,8 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 			ran := parallel(l, 5, time.Second, 200)
 			expect.Equal(t, ran, tt.ran, "estimate %d: ran", tt.estimate)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "tokens", Key: "k", Peek: true})
-			if err != nil || d.Results[0].Remaining != tt.remaining || d.RetryAfter() != tt.wait {
-				t.Errorf("estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
-			}
+			expect.True(t, err == nil && d.Results[0].Remaining == tt.remaining && d.RetryAfter() == tt.wait,
+				"estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
 		})
 	}
 }

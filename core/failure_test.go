@@ -56,12 +56,10 @@ func TestFailureModes(t *testing.T) {
 			for _, r := range d.Results {
 				names = append(names, r.Rule)
 			}
-			if d.Allowed != tt.allowed || !slices.Equal(names, tt.results) {
-				t.Errorf("got %+v, want allowed %v and results of %q", d, tt.allowed, tt.results)
-			}
-			if len(seen.seen) != 1 || seen.seen[0].Allowed != tt.allowed {
-				t.Fatalf("observers saw %+v, want the decision once", seen.seen)
-			}
+			expect.True(t, d.Allowed == tt.allowed && slices.Equal(names, tt.results),
+				"got %+v, want allowed %v and results of %q", d, tt.allowed, tt.results)
+			must.True(t, len(seen.seen) == 1 && seen.seen[0].Allowed == tt.allowed,
+				"observers saw %+v, want the decision once", seen.seen)
 			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection lost")
 			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
@@ -79,9 +77,8 @@ func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
 	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("open", core.FailOpen, 2)})
 	for i := range 4 {
 		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed != (i < 2) || len(d.Results) != 1 || !errors.Is(d.Degraded, errUnreachable) {
-			t.Errorf("call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
-		}
+		expect.True(t, err == nil && d.Allowed == (i < 2) && len(d.Results) == 1 && errors.Is(d.Degraded, errUnreachable),
+			"call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
 	}
 	openBreaker(t, l)
 	if d, err := l.Check(get("/")); err != nil || !d.Allowed || d.Results != nil {
@@ -109,9 +106,8 @@ func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
 		l := withStore(s, []core.Rule{mode("a", m, 5), mode("b", core.FailLocal, 5), dry(mode("dry", m, 5))})
 		for range 10 { // with a closed breaker and with an open one
 			d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}, core.Claim{Rule: "a", Key: "used up", Cost: 3})
-			if err != nil || d.Allowed || len(d.Results) != 1 || d.Results[0].Rule != "a" || d.Degraded == nil {
-				t.Fatalf("mode %v: got %+v, %v; want a denial by rule a", m, d, err)
-			}
+			must.True(t, err == nil && !d.Allowed && len(d.Results) == 1 && d.Results[0].Rule == "a" && d.Degraded != nil,
+				"mode %v: got %+v, %v; want a denial by rule a", m, d, err)
 		}
 		if d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}); err != nil || d.Results[0].Remaining != 4 {
 			t.Errorf("mode %v: got %+v, %v; want nothing charged before", m, d, err)
@@ -154,9 +150,8 @@ func TestDeadline(t *testing.T) {
 				start := time.Now()
 				d, err := l.Check(get("/"))
 				expect.Equal(t, time.Since(start), tt.want, "time.Since(start)")
-				if err != nil || d.Results[0].Remaining != 4 || !errors.Is(d.Degraded, core.ErrUnavailable) {
-					t.Errorf("got %+v, %v; want a decision of the fallback", d, err)
-				}
+				expect.True(t, err == nil && d.Results[0].Remaining == 4 && errors.Is(d.Degraded, core.ErrUnavailable),
+					"got %+v, %v; want a decision of the fallback", d, err)
 			})
 		})
 	}
@@ -182,9 +177,8 @@ func TestClientThatHangsUpIsCharged(t *testing.T) {
 	for _, store := range []core.Store{s, new(core.MemoryStore)} {
 		l := withStore(store, []core.Rule{mode("r", core.FailOpen, 5)})
 		d, err := l.Check(get("/").WithContext(ctx))
-		if err != nil || d.Degraded != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
-			t.Errorf("%T: got %+v, %v; want a charge", store, d, err)
-		}
+		expect.True(t, err == nil && d.Degraded == nil && len(d.Results) == 1 && d.Results[0].Remaining == 4,
+			"%T: got %+v, %v; want a charge", store, d, err)
 		expect.NoError(t, l.Refund(ctx, d), "Refund")
 		expect.NoError(t, l.Reset(ctx, "r", "k"), "Reset")
 	}
@@ -237,9 +231,8 @@ func TestInvalidClaimsAreNotAFailureOfTheStore(t *testing.T) {
 			t.Fatalf("got %+v, %v; want ErrInvalid", d, err)
 		}
 	}
-	if len(seen.seen) != 20 || seen.seen[0].Allowed || !errors.Is(seen.seen[0].Err, core.ErrInvalid) {
-		t.Errorf("observers saw %+v, want each failure", seen.seen)
-	}
+	expect.True(t, len(seen.seen) == 20 && !seen.seen[0].Allowed && errors.Is(seen.seen[0].Err, core.ErrInvalid),
+		"observers saw %+v, want each failure", seen.seen)
 	if err := l.Reset(t.Context(), "open", "k"); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("got %v from Reset, want ErrInvalid alone", err)
 	}
@@ -369,12 +362,10 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 					}
 					time.Sleep(5 * time.Millisecond)
 				}
-				if admitted > 2*tt.bound || admitted < tt.bound {
-					t.Errorf("admitted %d, want from %d to %d", admitted, tt.bound, 2*tt.bound)
-				}
-				if degraded == 0 || degraded == 6000 {
-					t.Errorf("%d of 6000 decisions were degraded: the store did not flap", degraded)
-				}
+				expect.True(t, admitted <= 2*tt.bound && admitted >= tt.bound,
+					"admitted %d, want from %d to %d", admitted, tt.bound, 2*tt.bound)
+				expect.True(t, degraded != 0 && degraded != 6000,
+					"%d of 6000 decisions were degraded: the store did not flap", degraded)
 			})
 		})
 	}

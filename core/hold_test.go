@@ -38,9 +38,8 @@ func TestLostSettlementsDelayABanByAMinuteAtMost(t *testing.T) {
 			// A login settled in time would be the fifth after 72 seconds, and the next after an hour.
 			expect.Equal(t, ran, 5, "failure mode %d: failed logins ran", onFailure)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "k", Peek: true})
-			if err != nil || d.RetryAfter() < 37*time.Minute || d.RetryAfter() > 39*time.Minute {
-				t.Errorf("failure mode %d: %+v, %v, want the ban to last for 37 to 39 minutes more", onFailure, d, err)
-			}
+			expect.True(t, err == nil && d.RetryAfter() >= 37*time.Minute && d.RetryAfter() <= 39*time.Minute,
+				"failure mode %d: %+v, %v, want the ban to last for 37 to 39 minutes more", onFailure, d, err)
 		})
 	}
 }
@@ -164,9 +163,8 @@ func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
 		})
 		renewed := s.settled[2].At // as the store set it
 		end := s.settled[3]
-		if end.Renew || !end.At.Equal(renewed) || end.Final != 0 {
-			t.Errorf("settled %+v, want the instant of the last renewal, %v", end, renewed)
-		}
+		expect.True(t, !end.Renew && end.At.Equal(renewed) && end.Final == 0,
+			"settled %+v, want the instant of the last renewal, %v", end, renewed)
 		time.Sleep(time.Hour)
 		s.want(t, "renew r", "renew r", "renew r", "r 1→0")
 	})
@@ -267,9 +265,8 @@ func TestBan(t *testing.T) {
 	}
 	s.err = errUnreachable
 	err := l.Ban(t.Context(), "login", "other", time.Hour)
-	if !errors.Is(err, core.ErrUnavailable) || !strings.HasPrefix(err.Error(), "spillgate: store unavailable: ") {
-		t.Errorf("got %v", err)
-	}
+	expect.True(t, errors.Is(err, core.ErrUnavailable) && strings.HasPrefix(err.Error(), "spillgate: store unavailable: "),
+		"got %v", err)
 	fallback.want(t, "ban login 1h0m0s", "ban login 87600h0m0s", "ban login 1h0m0s")
 }
 

@@ -156,9 +156,8 @@ func wantError(t *testing.T, err, kind error, part string) {
 	must.True(t, errors.Is(err, kind), "got error %v, want one that wraps %v", err, kind)
 	expect.True(t, strings.Contains(err.Error(), part), "got error %q, want it to say %q", err, part)
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if !strings.HasPrefix(line, "spillgate: ") || strings.Count(line, "spillgate: ") != 1 {
-			t.Errorf("got line %q, want exactly one prefix %q", line, "spillgate: ")
-		}
+		expect.True(t, strings.HasPrefix(line, "spillgate: ") && strings.Count(line, "spillgate: ") == 1,
+			"got line %q, want exactly one prefix %q", line, "spillgate: ")
 	}
 }
 

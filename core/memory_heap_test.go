@@ -95,9 +95,8 @@ func TestDroppedKeysFreeWhatTheyRemember(t *testing.T) {
 			for i := range 50 {
 				time.Sleep(time.Millisecond)
 				for k := range 500 {
-					if !admits(m, one(fmt.Sprint(round, k), limits...)) {
-						t.Fatalf("round %d, request %d of key %d denied", round, i, k)
-					}
+					must.True(t, admits(m, one(fmt.Sprint(round, k), limits...)),
+						"round %d, request %d of key %d denied", round, i, k)
 				}
 			}
 			time.Sleep(4 * time.Second)
@@ -229,9 +228,8 @@ func TestFullStoreKeepsTheKeysOfTheCurrentTake(t *testing.T) {
 		admits(m, idle)
 		for i := range 100 {
 			time.Sleep(2 * time.Second)
-			if !admits(m, append(one("new"+strconv.Itoa(i), core.PerHour(1000)), idle...)) || admits(m, idle) {
-				t.Fatalf("round %d: the idle key was charged nothing, or too much", i)
-			}
+			must.True(t, admits(m, append(one("new"+strconv.Itoa(i), core.PerHour(1000)), idle...)) && !admits(m, idle),
+				"round %d: the idle key was charged nothing, or too much", i)
 		}
 	})
 }

@@ -26,9 +26,8 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		check := func(n int) int { return degradedOf(t, l, n) }
 		check(10)
 		synctest.Wait()
-		if l.StoreHealth() != (core.Health{}) || log.String() != "" {
-			t.Fatalf("got %+v and log %q from a healthy store", l.StoreHealth(), log)
-		}
+		must.True(t, l.StoreHealth() == (core.Health{}) && log.String() == "",
+			"got %+v and log %q from a healthy store", l.StoreHealth(), log)
 		s.fault = unreachable
 		time.Sleep(time.Second)
 		began := time.Now()

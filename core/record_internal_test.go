@@ -100,9 +100,8 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, own *http.Request) {
 			routed++
-			if identical(before, own) || own.PathValue("id") != "7" {
-				t.Errorf("a request that mux %d has routed is identical", routed)
-			}
+			expect.True(t, !identical(before, own) && own.PathValue("id") == "7",
+				"a request that mux %d has routed is identical", routed)
 			before = own
 		})
 		mux.ServeHTTP(httptest.NewRecorder(), before.WithContext(before.Context()))

@@ -120,9 +120,8 @@ func TestNewCopiesRules(t *testing.T) {
 	l := core.Must(core.New(rules))
 	rules[0].Name, rules[0].Key, rules[0].Limits[0] = "b", nil, core.PerMinute(50)
 	d, err := l.Check(get("/"))
-	if err != nil || d.Results[0].Rule != "a" || d.Results[0].Limit.Rate != 1 {
-		t.Errorf("got %+v, %v; want the rule as it was when New was called", d, err)
-	}
+	expect.True(t, err == nil && d.Results[0].Rule == "a" && d.Results[0].Limit.Rate == 1,
+		"got %+v, %v; want the rule as it was when New was called", d, err)
 }
 
 func TestMust(t *testing.T) {
@@ -174,9 +173,8 @@ func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
 	must.Do(t, l.SetRules(rules))
 	rules[0].Limits[0] = core.PerHour(1)
 	d, err := l.Peek(get("/"))
-	if err != nil || len(d.Results) != 2 || d.Results[0].Remaining != 90 {
-		t.Errorf("got %+v, %v; want 90 of 100 left, and the new rule", d, err)
-	}
+	expect.True(t, err == nil && len(d.Results) == 2 && d.Results[0].Remaining == 90,
+		"got %+v, %v; want 90 of 100 left, and the new rule", d, err)
 }
 
 func TestSetRulesReplacesAllOrNone(t *testing.T) {
@@ -193,9 +191,8 @@ func TestSetRulesReplacesAllOrNone(t *testing.T) {
 func TestRulesReturnsACopy(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{routed("/a"), named("")}))
 	rules := l.Rules()
-	if len(rules) != 2 || rules[0].Routes[0] != "/a" || rules[1].Name != "default" || rules[1].Limits[0] != core.PerMinute(1) {
-		t.Fatalf("got %+v", rules)
-	}
+	must.True(t, len(rules) == 2 && rules[0].Routes[0] == "/a" && rules[1].Name == "default" && rules[1].Limits[0] == core.PerMinute(1),
+		"got %+v", rules)
 	rules[0].Routes[0], rules[1].Limits[0], rules[1].Name = "/b", core.PerMinute(9), "x"
 	if again := l.Rules(); again[0].Routes[0] != "/a" || again[1].Limits[0] != core.PerMinute(1) || again[1].Name != "default" {
 		t.Errorf("a caller changed the rules of the limiter: %+v", again)
@@ -253,9 +250,8 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 		for name, call := range calls {
 			t.Run(kind+"/"+name, func(t *testing.T) { wantError(t, call(l), core.ErrInvalid, "the limiter") })
 		}
-		if l.Rules() != nil || l.Store() != nil || l.StoreHealth() != (core.Health{}) {
-			t.Errorf("a %s limiter has rules or a store", kind)
-		}
+		expect.True(t, l.Rules() == nil && l.Store() == nil && l.StoreHealth() == (core.Health{}),
+			"a %s limiter has rules or a store", kind)
 	}
 }
 

@@ -40,15 +40,13 @@ func TestSetCost(t *testing.T) {
 		}
 		in.Settle(core.Outcome{Status: 200})
 		in.End()
-		if !core.SetCost(ctx, "tokens", 200) || core.SetCost(ctx, "other", 3) {
-			t.Error("after the end of the inner limiter only the outer one is under way")
-		}
+		expect.True(t, core.SetCost(ctx, "tokens", 200) && !core.SetCost(ctx, "other", 3),
+			"after the end of the inner limiter only the outer one is under way")
 		g.Settle(core.Outcome{Status: 200})
 	})
 	s.want(t, "tokens 1→175", "other 1→0", "tokens 1→200")
-	if core.SetCost(ctx, "tokens", 1) || core.SetCost(context.Background(), "tokens", 1) {
-		t.Error("SetCost did something after the end of the request, or without one")
-	}
+	expect.True(t, !core.SetCost(ctx, "tokens", 1) && !core.SetCost(context.Background(), "tokens", 1),
+		"SetCost did something after the end of the request, or without one")
 }
 
 func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
@@ -92,9 +90,8 @@ func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	must.True(t, len(lines) == 2, "got %d lines, want one for tokns and one for plain:\n%s", len(lines), log.String())
 	for i, want := range []string{`there is no rule \"tokns\"; did you mean tokens?`, `rule \"plain\" has no CostAfter`} {
-		if !strings.Contains(lines[i], "level=WARN") || !strings.Contains(lines[i], want) {
-			t.Errorf("got %s\nwant a warning with %s", lines[i], want)
-		}
+		expect.True(t, strings.Contains(lines[i], "level=WARN") && strings.Contains(lines[i], want),
+			"got %s\nwant a warning with %s", lines[i], want)
 	}
 }
 
@@ -191,9 +188,8 @@ func TestSettleNamesTheInstantOfEachClaim(t *testing.T) {
 		t.Fatalf("settled %+v, %v", c.settled, err)
 	}
 	for _, claim := range c.settled {
-		if !claim.At.Equal(c.at[claim.Key]) || claim.Final != 0 {
-			t.Errorf("settled %+v, want the instant %v of its charge", claim, c.at[claim.Key])
-		}
+		expect.True(t, claim.At.Equal(c.at[claim.Key]) && claim.Final == 0,
+			"settled %+v, want the instant %v of its charge", claim, c.at[claim.Key])
 	}
 }
 

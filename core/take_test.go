@@ -290,9 +290,8 @@ func TestGrants(t *testing.T) {
 	s.fault = unreachable
 	expect.Fails(t, l.Grant(t.Context(), "plan", "k", 1000), "a grant without the store succeeds")
 	got := l.Grants()
-	if got.Made["plan"] != 120 || got.Made["other"] != 1 || len(got.Last) != 100 {
-		t.Errorf("made %v, %d listed", got.Made, len(got.Last))
-	}
+	expect.True(t, got.Made["plan"] == 120 && got.Made["other"] == 1 && len(got.Last) == 100,
+		"made %v, %d listed", got.Made, len(got.Last))
 	if first, last := got.Last[0], got.Last[99]; first.Rule != "other" || first.Key != "k2" || first.Requests != -7 || first.At.IsZero() || last.Requests != 22 {
 		t.Errorf("got %+v first and %+v last", first, last)
 	}
@@ -331,9 +330,8 @@ func TestIsTooLarge(t *testing.T) {
 		allowed, isTooLarge bool
 	}{{19, false, true}, {12, true, false}, {12, false, false}, {10, false, false}, {19, false, true}} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Cost: row.cost})
-		if err != nil || d.Allowed != row.allowed || d.IsTooLarge(0) != row.isTooLarge {
-			t.Errorf("cost %d: allowed %v, too large %v, %v; want %+v", row.cost, d.Allowed, d.IsTooLarge(0), err, row)
-		}
+		expect.True(t, err == nil && d.Allowed == row.allowed && d.IsTooLarge(0) == row.isTooLarge,
+			"cost %d: allowed %v, too large %v, %v; want %+v", row.cost, d.Allowed, d.IsTooLarge(0), err, row)
 	}
 }
 
@@ -432,9 +430,8 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 		_ = l.Reset(context.Background(), "r", "k")
 		_ = l.Reset(context.Background(), "r", "const:all")
 		d, err := tt.decide()
-		if err != nil || len(s.taken) != 1 || s.taken[0].Lease != tt.want {
-			t.Errorf("%s: got %+v, %v, want a lease of %v", tt.why, s.taken, err, tt.want)
-		}
+		expect.True(t, err == nil && len(s.taken) == 1 && s.taken[0].Lease == tt.want,
+			"%s: got %+v, %v, want a lease of %v", tt.why, s.taken, err, tt.want)
 		if tt.why == "peek" {
 			continue
 		}

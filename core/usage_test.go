@@ -60,9 +60,8 @@ func TestUsageOfManyRules(t *testing.T) {
 	}
 	store := new(countedTakes)
 	d, err := core.Must(core.New(rules, core.WithStore(store))).Usage(get("/"))
-	if err != nil || len(d.Results) != 130 || !slices.Equal(store.sizes, []int{64, 64, 2}) {
-		t.Fatalf("%d results by takes of %v claims, %v", len(d.Results), store.sizes, err)
-	}
+	must.True(t, err == nil && len(d.Results) == 130 && slices.Equal(store.sizes, []int{64, 64, 2}),
+		"%d results by takes of %v claims, %v", len(d.Results), store.sizes, err)
 	for i, r := range d.Results {
 		expect.True(t, r.Rule == fmt.Sprint("rule-", i) && r.Remaining == i+1, "result %d: %+v", i, r)
 	}
@@ -111,9 +110,8 @@ func TestUsageOf(t *testing.T) {
 			for _, r := range d.Results {
 				left = append(left, r.Remaining)
 			}
-			if err != nil || !d.Allowed || !slices.Equal(left, tt.want) {
-				t.Errorf("%s of %s: %v left, %v, want %v", tt.rule, tt.key, left, err, tt.want)
-			}
+			expect.True(t, err == nil && d.Allowed && slices.Equal(left, tt.want),
+				"%s of %s: %v left, %v, want %v", tt.rule, tt.key, left, err, tt.want)
 		}
 	}
 	expect.AtMost(t, observed, 0, "how often observers were called")
@@ -202,9 +200,8 @@ func TestOverride(t *testing.T) {
 		expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})), core.ErrInvalid, "Take of %s (ErrInvalid)", key)
 	}
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner"})
-	if err != nil || d.Results[0].Limit.Rate != 50 || d.Results[0].Remaining != 48 {
-		t.Errorf("Take of partner: %+v, %v; want 48 of 50 left", d.Results, err)
-	}
+	expect.True(t, err == nil && d.Results[0].Limit.Rate == 50 && d.Results[0].Remaining == 48,
+		"Take of partner: %+v, %v; want 48 of 50 left", d.Results, err)
 	d, err = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner", Limits: []core.Limit{core.PerHour(9)}})
 	expect.True(t, err == nil && d.Results[0].Limit.Rate == 9, "Take with limits of its own: %+v, %v", d.Results, err)
 	expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"})), core.ErrInvalid, "Take of a key without an override, of a rule with a Tier")

@@ -112,9 +112,8 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 				t.Errorf("peek: %+v, %v", p, err)
 			}
 			d, err := l.Take(t.Context(), job)
-			if err != nil || !d.Allowed || d.Wait != want || d.Results[0].Wait != want || d.RetryAfter() != 0 {
-				t.Errorf("request %d: %+v, %v; want a wait of %v", i, d, err, want)
-			}
+			expect.True(t, err == nil && d.Allowed && d.Wait == want && d.Results[0].Wait == want && d.RetryAfter() == 0,
+				"request %d: %+v, %v; want a wait of %v", i, d, err, want)
 		}
 		for range 3 {
 			d, _ := l.Take(t.Context(), job)
@@ -138,9 +137,8 @@ func TestPeekSaysHowLongToWait(t *testing.T) {
 		for range 3 {
 			p, _ := l.Peek(get("/"))
 			d, _ := l.Check(get("/"))
-			if p.Allowed != d.Allowed || p.Wait != d.Wait || p.RetryAfter() != d.RetryAfter() {
-				t.Errorf("peek said %+v, check %+v", p, d)
-			}
+			expect.True(t, p.Allowed == d.Allowed && p.Wait == d.Wait && p.RetryAfter() == d.RetryAfter(),
+				"peek said %+v, check %+v", p, d)
 		}
 	})
 }
@@ -157,9 +155,8 @@ func TestSeveralRulesWait(t *testing.T) {
 			d, err := l.Check(get("/"))
 			must.True(t, err == nil && d.Allowed && d.Wait == want[2]*time.Millisecond, "request %d: %+v, %v", i, d, err)
 			for j, r := range d.Results {
-				if r.Wait != want[j]*time.Millisecond {
-					t.Errorf("request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
-				}
+				expect.True(t, r.Wait == want[j]*time.Millisecond,
+					"request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
 			}
 		}
 		if d, _ := l.Check(get("/")); d.Allowed || d.Wait != 0 {
@@ -290,9 +287,8 @@ func TestWaitDenied(t *testing.T) {
 		begun := time.Now()
 		_, _ = l.Wait(t.Context(), job)
 		d, err := l.Wait(t.Context(), job)
-		if err != nil || d.Allowed || d.RetryAfter() != 30*time.Second || time.Since(begun) > 0 {
-			t.Errorf("%+v, %v after %v; want a denial for 30s at once", d, err, time.Since(begun))
-		}
+		expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == 30*time.Second && time.Since(begun) <= 0,
+			"%+v, %v after %v; want a denial for 30s at once", d, err, time.Since(begun))
 		_, err = l.Wait(t.Context())
 		expect.ErrorIs(t, err, core.ErrInvalid, "without claims")
 	})
@@ -464,9 +460,8 @@ func TestGuardSleeps(t *testing.T) {
 		begun := time.Now()
 		for i := range 3 {
 			g, err := l.Guard(t.Context(), get("/"), nil)
-			if err != nil || !g.Admitted() || time.Since(begun) != time.Duration(i)*time.Minute {
-				t.Fatalf("request %d: admitted %t, %v after %v", i, g.Admitted(), err, time.Since(begun))
-			}
+			must.True(t, err == nil && g.Admitted() && time.Since(begun) == time.Duration(i)*time.Minute,
+				"request %d: admitted %t, %v after %v", i, g.Admitted(), err, time.Since(begun))
 			if d, _ := core.FromContext(g.Request().Context()); d.Wait != g.Decision().Wait || i > 0 && d.Wait != time.Minute {
 				t.Errorf("request %d: %+v", i, d)
 			}
@@ -475,16 +470,14 @@ func TestGuardSleeps(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, cancel)
 		g, err := l.Guard(ctx, get("/"), nil)
-		if !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, context.Canceled) || g.Admitted() {
-			t.Errorf("canceled: %v", err)
-		}
+		expect.True(t, errors.Is(err, core.ErrUnavailable) && errors.Is(err, context.Canceled) && !g.Admitted(),
+			"canceled: %v", err)
 		_, ok := core.FromContext(g.Request().Context())
 		expect.True(t, !ok, "the context of a canceled request carries a decision")
 		g.End()
 		d, _ := l.Peek(get("/"))
-		if d.Wait != 50*time.Second || d.Results[1].Remaining != 9 || d.Results[2].Remaining != 97 {
-			t.Errorf("after the cancellation: %+v", d)
-		}
+		expect.True(t, d.Wait == 50*time.Second && d.Results[1].Remaining == 9 && d.Results[2].Remaining == 97,
+			"after the cancellation: %+v", d)
 	})
 }
 
@@ -727,9 +720,8 @@ func TestClaimsCarryTheTimeLeft(t *testing.T) {
 				r = r.WithContext(ctx)
 				g, err := l.Guard(ctx, r, row.router)
 				g.End()
-				if err != nil || s.maxWait != row.want || seen.seen[0].Claims[0].MaxWait != 5*time.Second {
-					t.Errorf("Guard: the store got %v, %v; want %v", s.maxWait, err, row.want)
-				}
+				expect.True(t, err == nil && s.maxWait == row.want && seen.seen[0].Claims[0].MaxWait == 5*time.Second,
+					"Guard: the store got %v, %v; want %v", s.maxWait, err, row.want)
 				for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
 					if _, err := decide(r); err != nil || s.maxWait != row.check {
 						t.Errorf("%s: the store got %v, %v; want %v", name, s.maxWait, err, row.check)
@@ -871,9 +863,8 @@ func TestLateReplyOfTheStore(t *testing.T) {
 			}
 			cancel()
 			d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all", Peek: true}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
-			if d.Wait > 5*time.Second || d.Results[1].Remaining != 8 {
-				t.Errorf("%s: %+v, want that nothing is charged", name, d)
-			}
+			expect.True(t, d.Wait <= 5*time.Second && d.Results[1].Remaining == 8,
+				"%s: %+v, want that nothing is charged", name, d)
 			time.Sleep(time.Minute)
 		}
 	})

@@ -123,9 +123,8 @@ func TestDeniedAtItsTurn(t *testing.T) {
 					t.Errorf("%+v, %v; want a denial for 1s", d, err)
 				}
 				g.End()
-				if len(seen.seen) != 1 || seen.seen[0].Allowed || (seen.seen[0].Err != nil) != fails {
-					t.Errorf("observed %+v", seen.seen)
-				}
+				expect.True(t, len(seen.seen) == 1 && !seen.seen[0].Allowed && (seen.seen[0].Err != nil) == fails,
+					"observed %+v", seen.seen)
 				down = false
 				d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
 				expect.True(t, d.Allowed && d.Wait == 0 && d.Results[1].Remaining == 9, "%+v, want all given back", d)
@@ -157,9 +156,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 		_, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
 		down = true
 		g, err := l.Guard(t.Context(), get("/"), nil)
-		if err != nil || !g.Admitted() || g.Decision().Degraded == nil || store.Stats().Held != 0 || local.Stats().Held != 3 {
-			t.Fatalf("%+v, %v; %d claims held in the store, %d in the fallback", g.Decision(), err, store.Stats().Held, local.Stats().Held)
-		}
+		must.True(t, err == nil && g.Admitted() && g.Decision().Degraded != nil && store.Stats().Held == 0 && local.Stats().Held == 3,
+			"%+v, %v; %d claims held in the store, %d in the fallback", g.Decision(), err, store.Stats().Held, local.Stats().Held)
 		expect.NoError(t, l.Renew(t.Context(), g.Decision()), "Renew")
 		expect.NoError(t, l.Refund(t.Context(), g.Decision()), "Refund")
 		g.End()
@@ -185,9 +183,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 		begun := time.Now()
 		g, err = l.Guard(t.Context(), get("/"), nil)
 		d := g.Decision()
-		if err != nil || d.Allowed || d.RetryAfter() != time.Hour || time.Since(begun) > 0 || len(d.Results) != 3 {
-			t.Errorf("%+v, %v after %v; want a denial for 1h at once", d, err, time.Since(begun))
-		}
+		expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == time.Hour && time.Since(begun) <= 0 && len(d.Results) == 3,
+			"%+v, %v after %v; want a denial for 1h at once", d, err, time.Since(begun))
 		key, ok := d.Key("places")
 		expect.True(t, ok && key == "const:all", "the key is %q, %t", key, ok)
 		limits := 0
@@ -388,9 +385,8 @@ func TestBookingsOfAnOutage(t *testing.T) {
 		}
 		all.Wait()
 		expect.NoError(t, checkBound(core.PerSecond(10*(1+processes)).WithBurst(2*(1+processes)), 0, went), "checkBound")
-		if admitted[true] < 50 || admitted[false] < 50*processes {
-			t.Errorf("%d admitted by the store, %d without it", admitted[true], admitted[false])
-		}
+		expect.True(t, admitted[true] >= 50 && admitted[false] >= 50*processes,
+			"%d admitted by the store, %d without it", admitted[true], admitted[false])
 	})
 }
 

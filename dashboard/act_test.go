@@ -40,9 +40,8 @@ func TestLookupByID(t *testing.T) {
 	s.ask("ann", "ann", "ann", "ann")
 	id := s.event(t, "")["top"].([]any)[0].(map[string]any)["id"].(string)
 	status, answer := s.post(t, "lookup", url.Values{"rule": {"api"}, "id": {id}})
-	if status != 200 || answer["key"] != "" || answer["limits"].([]any)[0].(map[string]any)["remaining"] != 0.0 {
-		t.Errorf("got %d, %v", status, answer)
-	}
+	expect.True(t, status == 200 && answer["key"] == "" && answer["limits"].([]any)[0].(map[string]any)["remaining"] == 0.0,
+		"got %d, %v", status, answer)
 }
 
 func TestResetNeedsAuthorization(t *testing.T) {
@@ -79,9 +78,8 @@ func TestBan(t *testing.T) {
 	form := url.Values{"rule": {"api"}, "key": {"user:ann"}, "duration": {"1h"}}
 	status, answer := s.post(t, "ban", form)
 	limit, _ := answer["limits"].([]any)[0].(map[string]any)
-	if status != 200 || limit["remaining"] != 0.0 || limit["retryAfter"].(float64) < 3_500_000 {
-		t.Errorf("got %d, %v", status, answer)
-	}
+	expect.True(t, status == 200 && limit["remaining"] == 0.0 && limit["retryAfter"].(float64) >= 3_500_000,
+		"got %d, %v", status, answer)
 	if status, answer := s.post(t, "reset", form); status != 200 || answer["limits"].([]any)[0].(map[string]any)["remaining"] != 3.0 {
 		t.Errorf("reset: got %d, %v", status, answer)
 	}
@@ -109,9 +107,8 @@ func TestLookupOfATieredRule(t *testing.T) {
 	s.ask("ann")
 	status, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
 	limits, _ := answer["limits"].([]any)
-	if status != 200 || answer["tiered"] != true || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 2.0 {
-		t.Errorf("got %d, %v; want 2 of 3, and tiered", status, answer)
-	}
+	expect.True(t, status == 200 && answer["tiered"] == true && len(limits) == 1 && limits[0].(map[string]any)["remaining"] == 2.0,
+		"got %d, %v; want 2 of 3, and tiered", status, answer)
 }
 
 // A look-up shows the limits of the key's override, even if the rule has tiers. The page shows which keys have an override, and
@@ -217,9 +214,8 @@ func TestOddKeys(t *testing.T) {
 	for _, key := range []string{"\x00", "\xff\xfe", "a\r\nSet-Cookie: b", " ", "💧", "</script>", "{}", strings.Repeat("k", 60_000)} {
 		for _, action := range []string{"lookup", "reset", "ban"} {
 			status, answer := s.post(t, action, url.Values{"rule": {"api"}, "key": {key}, "duration": {"1m"}})
-			if status != 200 || answer["error"] != nil || len(answer["limits"].([]any)) != 1 {
-				t.Errorf("%s of %.20q: got %d, %v", action, key, status, answer["error"])
-			}
+			expect.True(t, status == 200 && answer["error"] == nil && len(answer["limits"].([]any)) == 1,
+				"%s of %.20q: got %d, %v", action, key, status, answer["error"])
 		}
 	}
 	if status, _ := s.post(t, "lookup", url.Values{"rule": {"api"}, "key": {strings.Repeat("k", 70_000)}}); status != 400 {

@@ -94,9 +94,8 @@ func TestFiles(t *testing.T) {
 			r, _ := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 			resp := must.Get(s.Client().Do(r))(t)
 			resp.Body.Close()
-			if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), kind) {
-				t.Errorf("%s %s: got %d, %s", method, path, resp.StatusCode, resp.Header.Get("Content-Type"))
-			}
+			expect.True(t, resp.StatusCode == 200 && strings.HasPrefix(resp.Header.Get("Content-Type"), kind),
+				"%s %s: got %d, %s", method, path, resp.StatusCode, resp.Header.Get("Content-Type"))
 			const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 			expect.Equal(t, resp.Header.Get("Content-Security-Policy"), policy, "%s: got the policy", path)
 		}

@@ -105,16 +105,14 @@ func FuzzIETF(f *testing.F) {
 		headers.IETF(h, decision(noon, results...))
 		policies := must.Get(parseList(h.Get("RateLimit-Policy")))(t)
 		states := must.Get(parseList(h.Get("RateLimit")))(t)
-		if len(policies) != len(results) || len(states) != len(results) {
-			t.Fatalf("%d policies and %d states for %d results", len(policies), len(states), len(results))
-		}
+		must.True(t, len(policies) == len(results) && len(states) == len(results),
+			"%d policies and %d states for %d results", len(policies), len(states), len(results))
 		for i, p := range policies {
 			if !strings.HasPrefix(p.name, name) || p.name != states[i].name || i > 0 && p.name == policies[0].name {
 				t.Errorf("name %q in %v", name, h)
 			}
-			if strings.Join(p.params, "") != "qw" || !strings.HasPrefix("rt", strings.Join(states[i].params, "")) {
-				t.Errorf("parameters of %v", h)
-			}
+			expect.True(t, strings.Join(p.params, "") == "qw" && strings.HasPrefix("rt", strings.Join(states[i].params, "")),
+				"parameters of %v", h)
 		}
 	})
 }
@@ -307,8 +305,7 @@ func TestFieldsAddUpWithGrants(t *testing.T) {
 			return n
 		}
 		limit, used, remaining := field("Limit"), field("Used"), field("Remaining")
-		if limit != s.limit || used != s.used || remaining != s.remaining || limit != used+remaining {
-			t.Errorf("step %d, %s %d: limit %d, used %d, remaining %d; want %+v", i, s.do, s.n, limit, used, remaining, s)
-		}
+		expect.True(t, limit == s.limit && used == s.used && remaining == s.remaining && limit == used+remaining,
+			"step %d, %s %d: limit %d, used %d, remaining %d; want %+v", i, s.do, s.n, limit, used, remaining, s)
 	}
 }

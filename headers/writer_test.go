@@ -21,9 +21,8 @@ func TestEveryWriterAndDecision(t *testing.T) {
 			w.write(h, s.d)
 			for name, values := range h {
 				expect.Equal(t, name, http.CanonicalHeaderKey(name), "%s, %s: is not canonical, so Get does not find it", s.name, w.name)
-				if len(values) != 1 || values[0] == "" {
-					t.Errorf("%s, %s: %s = %q after two writes, want one value", s.name, w.name, name, values)
-				}
+				expect.True(t, len(values) == 1 && values[0] != "",
+					"%s, %s: %s = %q after two writes, want one value", s.name, w.name, name, values)
 				_ = append(values, "appended")
 			}
 			once := http.Header{}
@@ -49,9 +48,8 @@ func TestResetAndRetryAfterAgree(t *testing.T) {
 				t.Errorf("at %v, wait %v: Reset %v, want the first whole second not before %v", at, wait, reset, ready)
 			}
 			retry := time.Duration(number(t, epoch.Get("Retry-After"))) * time.Second
-			if retry < wait || retry-wait >= time.Second {
-				t.Errorf("wait %v: Retry-After %v, want the wait rounded up", wait, retry)
-			}
+			expect.True(t, retry >= wait && retry-wait < time.Second,
+				"wait %v: Retry-After %v, want the wait rounded up", wait, retry)
 			if got := delta.Get("X-RateLimit-Reset"); got != epoch.Get("Retry-After") {
 				t.Errorf("wait %v: Reset as a delta is %s, want the %s of Retry-After", wait, got, epoch.Get("Retry-After"))
 			}
@@ -85,9 +83,8 @@ func TestJoin(t *testing.T) {
 	h := http.Header{}
 	headers.Join(note("first"), nil, headers.GitHub, note("last"), headers.IETF)(h, scenarios[0].d)
 	expect.Elements(t, order, []string{"first", "last"}, "order")
-	if h.Get("X-RateLimit-Limit") != "100" || h.Get("RateLimit") != `"api";r=50;t=1` {
-		t.Errorf("joined writers left out a field: %v", h)
-	}
+	expect.True(t, h.Get("X-RateLimit-Limit") == "100" && h.Get("RateLimit") == `"api";r=50;t=1`,
+		"joined writers left out a field: %v", h)
 	headers.Join()(h, scenarios[0].d)
 }
 
@@ -105,9 +102,8 @@ func TestExpose(t *testing.T) {
 		_, ok := exposed[name]
 		expect.True(t, ok, "%s is set but not exposed", name)
 	}
-	if len(exposed) != len(set) || len(headers.Expose) != len(set) {
-		t.Errorf("Expose = %v, want the %d names that are set", headers.Expose, len(set))
-	}
+	expect.True(t, len(exposed) == len(set) && len(headers.Expose) == len(set),
+		"Expose = %v, want the %d names that are set", headers.Expose, len(set))
 }
 
 func TestViolated(t *testing.T) {

@@ -226,9 +226,8 @@ func TestClientIPMistakes(t *testing.T) {
 				expect.True(t, err == nil && keyErr == nil && key == "ip:203.0.113.9", "got %v; %q, %v", err, key, keyErr)
 				return
 			}
-			if fn != nil || !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), row.want) {
-				t.Errorf("NewClientIP: got %v, want %q", err, row.want)
-			}
+			expect.True(t, fn == nil && errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), row.want),
+				"NewClientIP: got %v, want %q", err, row.want)
 			if key != "" || !errors.Is(keyErr, core.ErrInvalid) || keyErr.Error() != strings.ReplaceAll(err.Error(), "spillgate: ", "") {
 				t.Errorf("Key: got %q, %v, want %v", key, keyErr, err)
 			}

@@ -174,9 +174,8 @@ func TestReadingIsLinear(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			expect.AtMost(t, (after.TotalAlloc-before.TotalAlloc)>>20, 200, "MB allocated at most")
 			expect.AtMost(t, len(text), 200_000, "the error has bytes")
-			if (err == nil) != (tt.want == "") || !strings.Contains(text, tt.want) {
-				t.Errorf("got %.200s .. %.200s, want %q", text, text[max(0, len(text)-400):], tt.want)
-			}
+			expect.True(t, (err == nil) == (tt.want == "") && strings.Contains(text, tt.want),
+				"got %.200s .. %.200s, want %q", text, text[max(0, len(text)-400):], tt.want)
 		})
 	}
 }
@@ -209,13 +208,11 @@ func TestFirstMistakesAreReported(t *testing.T) {
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
 		var mistakes rulefile.Mistakes
-		if !errors.As(err, &mistakes) || len(mistakes) != min(n, 101) {
-			t.Fatalf("%d mistakes are reported as %d", n, len(mistakes))
-		}
+		must.True(t, errors.As(err, &mistakes) && len(mistakes) == min(n, 101),
+			"%d mistakes are reported as %d", n, len(mistakes))
 		for i, m := range mistakes[:min(n, 100)] {
-			if m.Line != i+2 || strings.Contains(m.Text, "more mistake") {
-				t.Errorf("of %d, mistake %d is %d:%d: %s", n, i+1, m.Line, m.Column, m.Text)
-			}
+			expect.True(t, m.Line == i+2 && !strings.Contains(m.Text, "more mistake"),
+				"of %d, mistake %d is %d:%d: %s", n, i+1, m.Line, m.Column, m.Text)
 		}
 		if last := mistakes[len(mistakes)-1]; want != "" && (last.Text != want || last.Line != 102) {
 			t.Errorf("the last is %d: %s, want 102: %s", last.Line, last.Text, want)
@@ -255,9 +252,8 @@ func FuzzParse(f *testing.F) {
 		var mistakes rulefile.Mistakes
 		must.True(t, errors.As(err, &mistakes) && len(mistakes) != 0 && file == nil, "%q: got %v, %v", src, file, err)
 		for _, m := range mistakes {
-			if m.Line < 1 || m.Column < 1 || m.Text == "" || strings.Count(m.Error(), "\n") != 2 {
-				t.Fatalf("%q: got %+v", src, m)
-			}
+			must.True(t, m.Line >= 1 && m.Column >= 1 && m.Text != "" && strings.Count(m.Error(), "\n") == 2,
+				"%q: got %+v", src, m)
 		}
 	})
 }

@@ -34,9 +34,8 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 		}()
 		select {
 		case err := <-failed:
-			if !errors.Is(err, core.ErrInvalid) || !strings.HasSuffix(err.Error(), path+" is not a regular file") {
-				t.Errorf("%s: got %v", path, err)
-			}
+			expect.True(t, errors.Is(err, core.ErrInvalid) && strings.HasSuffix(err.Error(), path+" is not a regular file"),
+				"%s: got %v", path, err)
 		case <-time.After(time.Minute):
 			t.Fatalf("%s: Load waits", path)
 		}

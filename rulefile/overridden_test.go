@@ -53,9 +53,8 @@ func TestOverridesAreSwappedUnderLoad(t *testing.T) {
 		if d, err := w.limiter.Peek(requestOf("nobody")); err != nil || d.Results[0].Limit.Rate != 5 {
 			t.Errorf("got %+v, %v; want the limits of the rule", d, err)
 		}
-		if l.undecided.Load() > 0 || l.wrong.Load() > 0 {
-			t.Errorf("%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
-		}
+		expect.True(t, l.undecided.Load() <= 0 && l.wrong.Load() <= 0,
+			"%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
 	})
 }
 
@@ -124,9 +123,8 @@ func TestWatchKeepsWhatWasUsedUnderLoad(t *testing.T) {
 		if d, err := w.limiter.Peek(requestOf("ann")); err != nil || d.Results[0].Remaining != 90 || d.Results[0].Limit.Rate != 100 {
 			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
 		}
-		if l.undecided.Load() > 0 || l.wrong.Load() > 0 || l.decided.Load() < 10_000 {
-			t.Errorf("%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
-		}
+		expect.True(t, l.undecided.Load() <= 0 && l.wrong.Load() <= 0 && l.decided.Load() >= 10_000,
+			"%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
 	})
 }
 
@@ -152,9 +150,8 @@ func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-For", tt.forwarded)
 		}
 		d, err := l.Peek(r)
-		if err != nil || (len(d.Results) == 0) != tt.skipped {
-			t.Errorf("from %s, forwarded for %q: got %+v, %v; want skipped %v", tt.peer, tt.forwarded, d.Results, err, tt.skipped)
-		}
+		expect.True(t, err == nil && (len(d.Results) == 0) == tt.skipped,
+			"from %s, forwarded for %q: got %+v, %v; want skipped %v", tt.peer, tt.forwarded, d.Results, err, tt.skipped)
 	}
 }
 
@@ -180,9 +177,8 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 		if want := map[bool]int{false: 1}[skipped]; lines != want || !skipped && !strings.Contains(log.String(), "header="+name) {
 			t.Errorf("%s: logged %d lines, want %d: %s", name, lines, want, &log)
 		}
-		if len(file.Warnings) != 1 || file.Warnings[0].Line != 1 || file.Warnings[0].Column != 8 {
-			t.Errorf("warnings %v, want one at 1:8", file.Warnings)
-		}
+		expect.True(t, len(file.Warnings) == 1 && file.Warnings[0].Line == 1 && file.Warnings[0].Column == 8,
+			"warnings %v, want one at 1:8", file.Warnings)
 	}
 	if file := mustParse(t, "proxies: {hops: 1}\n"+text); len(file.Warnings) != 0 {
 		t.Errorf("with proxies: warnings %v", file.Warnings)
@@ -212,9 +208,8 @@ func TestPreflightsAreSkippedOnlyIfTheFileSaysSo(t *testing.T) {
 		r := httptest.NewRequest(http.MethodOptions, "/", nil)
 		r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
 		d, err := core.Must(core.New(file.Rules)).Peek(r)
-		if err != nil || (len(d.Results) == 0) != skipped {
-			t.Errorf("%s: got %+v, %v; want skipped %v", skip, d.Results, err, skipped)
-		}
+		expect.True(t, err == nil && (len(d.Results) == 0) == skipped,
+			"%s: got %+v, %v; want skipped %v", skip, d.Results, err, skipped)
 	}
 }
 

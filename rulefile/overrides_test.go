@@ -132,9 +132,8 @@ func TestCutOverridesEqualParsedOverrides(t *testing.T) {
 		fmt.Fprintf(&text, "      "+entries[i%len(entries)]+"\n", i)
 	}
 	rest, cut := cutOverrides(text.String())
-	if len(cut[2]) != 250 || strings.Count(rest, "\n") != strings.Count(text.String(), "\n") {
-		t.Fatalf("got %d entries, %d lines of rest", len(cut[2]), strings.Count(rest, "\n"))
-	}
+	must.True(t, len(cut[2]) == 250 && strings.Count(rest, "\n") == strings.Count(text.String(), "\n"),
+		"got %d entries, %d lines of rest", len(cut[2]), strings.Count(rest, "\n"))
 	m := newMistakes("f", text.String())
 	root := parseTree(text.String(), m)
 	must.Do(t, m.err())
@@ -157,7 +156,7 @@ func TestParserReadsOverridesThatAreNotSimple(t *testing.T) {
 		}
 		text.WriteString("  " + line + "\n")
 		rest, cut := cutOverrides(text.String())
-		expect.True(t, len(cut) <= 0 && rest == text.String(), "%s: got %d entries", line, len(cut[1]))
+		expect.True(t, len(cut) == 0 && rest == text.String(), "%s: got %d entries", line, len(cut[1]))
 	}
 }
 
@@ -188,9 +187,8 @@ func TestSkip(t *testing.T) {
 		r := httptest.NewRequest(tt.method, tt.path, nil)
 		r.RemoteAddr, r.Header = tt.from, tt.header
 		d, err := l.Peek(r)
-		if err != nil || (len(d.Results) == 0) != (tt.skipped != "") {
-			t.Errorf("%s %s from %s: got %v, %v; want skipped %q", tt.method, tt.path, tt.from, d.Results, err, tt.skipped)
-		}
+		expect.True(t, err == nil && (len(d.Results) == 0) == (tt.skipped != ""),
+			"%s %s from %s: got %v, %v; want skipped %q", tt.method, tt.path, tt.from, d.Results, err, tt.skipped)
 		all := must.Get(file.Explain(r))(t)
 		if said := all[0].Applies == "no" && slices.Contains(all[0].Why, "skipped: "+tt.skipped); said != (tt.skipped != "") {
 			t.Errorf("%s %s from %s: Explain says %v, want skipped %q", tt.method, tt.path, tt.from, all[0], tt.skipped)
@@ -257,9 +255,8 @@ func TestOverridesAreBounded(t *testing.T) {
 	overrides := manyOverrides(250_000)
 	for length, good := range map[int]bool{44: true, 48: false} {
 		src := strings.ReplaceAll(overrides, "# a network", "# a network"+strings.Repeat("x", length))
-		if (len(src) <= most) != good || len(src) < most/20*19 || len(src) > most/20*21 {
-			t.Fatalf("the file has %d bytes, which is not near the bound", len(src))
-		}
+		must.True(t, (len(src) <= most) == good && len(src) >= most/20*19 && len(src) <= most/20*21,
+			"the file has %d bytes, which is not near the bound", len(src))
 		_, err := Check("f", []byte(src))
 		expect.Equal(t, err == nil, good, "%d bytes: %.200s", len(src), fmt.Sprint(err))
 	}

@@ -114,9 +114,8 @@ func TestHashIsOfTheContents(t *testing.T) {
 func TestFilesFromWindows(t *testing.T) {
 	for _, src := range []string{whole, "# rules\n" + whole, "---\n" + whole, strings.ReplaceAll(whole, "\n", "\r\n")} {
 		got, want := mustParse(t, "\ufeff"+src), mustParse(t, src)
-		if !slices.Equal(names(got), names(want)) || got.Hash == want.Hash {
-			t.Errorf("%q: got rules %q, want %q", src[:20], names(got), names(want))
-		}
+		expect.True(t, slices.Equal(names(got), names(want)) && got.Hash != want.Hash,
+			"%q: got rules %q, want %q", src[:20], names(got), names(want))
 	}
 	_, err := rulefile.Parse([]byte("\ufeffrule:\n"), program)
 	if want := "spillgate.yaml:1:1: unknown field \"rule\" of the file; did you mean rules?\n    1 | rule:\n      | ^"; err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -139,9 +138,8 @@ func names(f *rulefile.File) (names []string) {
 func TestCheckAcceptsDeclaredNames(t *testing.T) {
 	expect.NoError(t, expect.ErrorOf(rulefile.Check("f.yaml", []byte(whole))), "Check")
 	_, err := rulefile.Check("f.yaml", []byte(strings.Replace(whole, "[user, plan,", "[plan,", 1)))
-	if err == nil || strings.Count(err.Error(), `unknown key "user"`) != 2 || !strings.HasPrefix(err.Error(), "f.yaml:5:8: ") {
-		t.Errorf("got %v, want the undeclared name at both places", err)
-	}
+	expect.True(t, err != nil && strings.Count(err.Error(), `unknown key "user"`) == 2 && strings.HasPrefix(err.Error(), "f.yaml:5:8: "),
+		"got %v, want the undeclared name at both places", err)
 }
 
 func TestMistakesShowTheLineAndACaret(t *testing.T) {

@@ -98,9 +98,8 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 		tel.Flush()
 		expect.Equal(t, len(b.lines), 4, "lines")
 		first := b.lines[0]
-		if first["level"] != slog.LevelInfo || first["limit"] != "1/1d" || first["retry_after"].(time.Duration) <= 0 {
-			t.Errorf("got %v", first)
-		}
+		expect.True(t, first["level"] == slog.LevelInfo && first["limit"] == "1/1d" && first["retry_after"].(time.Duration) > 0,
+			"got %v", first)
 	})
 }
 
@@ -131,9 +130,8 @@ func TestFailuresAreWarnings(t *testing.T) {
 			if want == ruleInvalid {
 				level = slog.LevelError
 			}
-			if len(b.lines) != 2 || b.lines[0]["level"] != level || b.lines[0]["rule"] != "r" || b.lines[0]["error"] == nil {
-				t.Errorf("got %v", b.lines)
-			}
+			expect.True(t, len(b.lines) == 2 && b.lines[0]["level"] == level && b.lines[0]["rule"] == "r" && b.lines[0]["error"] != nil,
+				"got %v", b.lines)
 			tel.Flush()
 			expect.Equal(t, b.sum(t, string(want)), 121, "%s: the lines account for requests", want)
 		})
@@ -153,9 +151,8 @@ func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 			tel.Flush()
 			expect.Equal(t, b.sum(t, string(want)), 20, "mode %v: the lines account for requests (%v)", mode, b.texts())
 			s := tel.Snapshot()
-			if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Down || s.Store.Err == nil {
-				t.Errorf("mode %v: got %+v", mode, s.Store)
-			}
+			expect.True(t, s.Store.Failures != 0 && s.Store.Failures <= 20 && s.Store.Down && s.Store.Err != nil,
+				"mode %v: got %+v", mode, s.Store)
 			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
 			expect.Equal(t, counted(s)[name], 20, "mode %v: %v", mode, counted(s))
 		})

@@ -146,8 +146,7 @@ func TestWaits(t *testing.T) {
 				results[r.Result] += r.Count
 			}
 		}
-		if results["would_wait"] != 1 || results["would_deny"] != 3 || results["near"] != 1 {
-			t.Errorf("results of the dry run: %v", results)
-		}
+		expect.True(t, results["would_wait"] == 1 && results["would_deny"] == 3 && results["near"] == 1,
+			"results of the dry run: %v", results)
 	})
 }

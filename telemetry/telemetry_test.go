@@ -199,7 +199,6 @@ func TestFileLoaded(t *testing.T) {
 	tel.FileLoaded("spillgate.yaml", "abc", nil)
 	tel.FileLoaded("spillgate.yaml", "", bad)
 	f := tel.Snapshot().File
-	if f.Path != "spillgate.yaml" || f.Hash != "abc" || f.Loads != 1 || f.Failures != 1 || f.Err != bad || f.Loaded.IsZero() {
-		t.Errorf("got %+v", f)
-	}
+	expect.True(t, f.Path == "spillgate.yaml" && f.Hash == "abc" && f.Loads == 1 && f.Failures == 1 && f.Err == bad && !f.Loaded.IsZero(),
+		"got %+v", f)
 }

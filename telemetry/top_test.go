@@ -150,9 +150,8 @@ func TestLongKeysAreCut(t *testing.T) {
 		deny(tel, "r", long+"b")
 		deny(tel, "r", long)
 		rows := tel.Top("r", 10)
-		if len(rows) != 2 || rows[0].Count != 2 || len(rows[0].Key) > maxKey+3 || rows[0].ID == rows[1].ID {
-			t.Errorf("unmask %v: got %+v", unmask, rows)
-		}
+		expect.True(t, len(rows) == 2 && rows[0].Count == 2 && len(rows[0].Key) <= maxKey+3 && rows[0].ID != rows[1].ID,
+			"unmask %v: got %+v", unmask, rows)
 		key, ok := tel.FindKey("r", rows[0].ID)
 		expect.True(t, !ok, "found %d bytes of a long key", len(key))
 	}
@@ -213,9 +212,8 @@ func TestMask(t *testing.T) {
 func TestMaskIsKeyedPerProcess(t *testing.T) {
 	a, b := newMasker(false), newMasker(false)
 	first, again := a.text("user:42"), a.text("user:42")
-	if first != again || a.text("user:42") == a.text("user:43") || a.text("user:42") == b.text("user:42") {
-		t.Error("the hash does not depend on the key and the process alone")
-	}
+	expect.True(t, first == again && a.text("user:42") != a.text("user:43") && a.text("user:42") != b.text("user:42"),
+		"the hash does not depend on the key and the process alone")
 }
 
 // Keys with the same mask have separate rows.
@@ -224,7 +222,6 @@ func TestKeysWithOneMaskStaySeparate(t *testing.T) {
 	deny(tel, "r", "ip:203.0.113.1")
 	deny(tel, "r", "ip:203.0.113.2")
 	rows := tel.Top("r", 10)
-	if len(rows) != 2 || rows[0].Key != "ip:203.0.113.0/24" || rows[1].Key != rows[0].Key || rows[0].ID == rows[1].ID {
-		t.Errorf("got %+v", rows)
-	}
+	expect.True(t, len(rows) == 2 && rows[0].Key == "ip:203.0.113.0/24" && rows[1].Key == rows[0].Key && rows[0].ID != rows[1].ID,
+		"got %+v", rows)
 }

@@ -115,17 +115,15 @@ func TestGreetings(t *testing.T) {
 func TestOnceDeniesEverything(t *testing.T) {
 	t.Parallel()
 	stdout := once(t, "--limits", "0/1s")
-	if strings.Contains(stdout, "200 OK") || strings.Count(stdout, "429 Too Many Requests") != len(routers)+1 {
-		t.Errorf("want one denial of each router, and one in full:\n%s", stdout)
-	}
+	expect.True(t, !strings.Contains(stdout, "200 OK") && strings.Count(stdout, "429 Too Many Requests") == len(routers)+1,
+		"want one denial of each router, and one in full:\n%s", stdout)
 }
 
 func TestOnceFails(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := execute(t, "demo", "--once", "--addr", "127.0.0.1:0", "--limits", "1000000/1ms")
-	if code != 1 || !strings.Contains(stdout, "These answers are wrong:\n  stdlib: its limit was not met") {
-		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
-	}
+	expect.True(t, code == 1 && strings.Contains(stdout, "These answers are wrong:\n  stdlib: its limit was not met"),
+		"exit code %d, stdout:\n%s", code, stdout)
 	for _, router := range routers {
 		_, row, _ := strings.Cut(stdout, "\n"+router.name)
 		var admitted int // a busy machine sends fewer until maxSending
@@ -133,9 +131,8 @@ func TestOnceFails(t *testing.T) {
 			t.Errorf("%s: gave up after %d requests (%v), want at most %d:\n%s", router.name, admitted, err, maxRequests, stdout)
 		}
 	}
-	if !strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("stderr %q", stderr)
-	}
+	expect.True(t, strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") && strings.Count(stderr, "\n") == 1,
+		"stderr %q", stderr)
 }
 
 func TestShutdownWaits(t *testing.T) {

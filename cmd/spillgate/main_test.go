@@ -61,9 +61,8 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
 		code, stdout, stderr := execute(t, args...)
-		if code != 0 || stderr != "" || !strings.Contains(stdout, "  demo ") {
-			t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
-		}
+		expect.True(t, code == 0 && stderr == "" && strings.Contains(stdout, "  demo "),
+			"%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
 	}
 	code, stdout, _ := execute(t, "demo", "--help")
 	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--rules", "--once"} {
@@ -107,9 +106,8 @@ func TestBadCommandLine(t *testing.T) {
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(tt.args)...)
 		expect.True(t, code == 2 && stdout == "", "%s: exit code %d, want 2; stdout %q", tt.args, code, stdout)
-		if !strings.HasPrefix(stderr, "spillgate: "+tt.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: stderr %q, want one line with %q", tt.args, stderr, tt.want)
-		}
+		expect.True(t, strings.HasPrefix(stderr, "spillgate: "+tt.want) && strings.Count(stderr, "\n") == 1,
+			"%s: stderr %q, want one line with %q", tt.args, stderr, tt.want)
 	}
 	if _, _, stderr := execute(t, "demo", "--redis", "redis://:se%zzcret@127.0.0.1"); strings.Contains(stderr, "cret") {
 		t.Errorf("the password is shown: %s", stderr)
@@ -120,9 +118,8 @@ func TestBusyPort(t *testing.T) {
 	addr := listenQuietly(t).Addr().String()
 	code, stdout, stderr := execute(t, "demo", "--addr", addr)
 	want := "spillgate: cannot listen on " + addr + ": the port is in use; choose another with --addr\n"
-	if code != 1 || stdout != "" || stderr != want {
-		t.Errorf("exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
-	}
+	expect.True(t, code == 1 && stdout == "" && stderr == want,
+		"exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
 }
 
 func listenQuietly(t *testing.T) net.Listener {
@@ -292,9 +289,8 @@ func TestRedisIsShared(t *testing.T) {
 		expect.True(t, strings.HasPrefix(key, "spillgate-demo"), "key %q could be an application's", key)
 	}
 	code, stdout, stderr := execute(t, args...)
-	if code != 0 || strings.Count(stdout, "   0          429 ") != len(routers) || stderr != "" {
-		t.Fatalf("second run: exit code %d, stderr %q; it must be denied what the first has used, stdout:\n%s", code, stderr, stdout)
-	}
+	must.True(t, code == 0 && strings.Count(stdout, "   0          429 ") == len(routers) && stderr == "",
+		"second run: exit code %d, stderr %q; it must be denied what the first has used, stdout:\n%s", code, stderr, stdout)
 }
 
 func TestServesWithoutRedis(t *testing.T) {

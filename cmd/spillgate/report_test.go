@@ -96,17 +96,14 @@ func TestTraffic(t *testing.T) {
 	good, abuser, forger, pro, free := callers[0], callers[1], callers[2], callers[3], callers[4]
 	guesser, knower := callers[5], callers[6]
 	for _, c := range callers {
-		if c.failed.Load() != 0 || !strings.Contains(table, c.name) {
-			t.Errorf("%s: %d were not decided:\n%s", c.name, c.failed.Load(), table)
-		}
+		expect.True(t, c.failed.Load() == 0 && strings.Contains(table, c.name),
+			"%s: %d were not decided:\n%s", c.name, c.failed.Load(), table)
 	}
 	expect.AtLeast(t, abuser.denied.Load(), abuser.served.Load(), "the abuser is not limited:\n%s", table)
-	if guesser.served.Load() != 5 || guesser.denied.Load() != 75 || knower.served.Load() != 80 {
-		t.Errorf("want 5 wrong passwords and then denials, and 80 right ones served:\n%s", table)
-	}
-	if forger.denied.Load() == 0 || good.served.Load() == 0 {
-		t.Errorf("the forger evades, or the good client is denied:\n%s", table)
-	}
+	expect.True(t, guesser.served.Load() == 5 && guesser.denied.Load() == 75 && knower.served.Load() == 80,
+		"want 5 wrong passwords and then denials, and 80 right ones served:\n%s", table)
+	expect.True(t, forger.denied.Load() != 0 && good.served.Load() != 0,
+		"the forger evades, or the good client is denied:\n%s", table)
 	expect.True(t, pro.served.Load() > free.served.Load(), "the paid plan makes no difference:\n%s", table)
 	if got := httptest.NewRecorder(); true {
 		h.ServeHTTP(got, httptest.NewRequest("GET", "http://localhost/", nil))
@@ -148,9 +145,8 @@ func TestInterruptedStandardInputIsReported(t *testing.T) {
 func TestHeadersAreReadIfARuleNeedsThem(t *testing.T) {
 	rules := fileWith(t, "rules: [{name: agent, key: header(User-Agent), limits: 3/h}, {name: plan, key: ip, headers: {Referer: x}, limits: 1/h}]")
 	code, stdout, stderr := execute(t, "replay", "--rules", rules, fileWith(t, accessLog()))
-	if code != 0 || !strings.Contains(stdout, "agent         8       5") || !strings.Contains(stdout, "plan         0") {
-		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
-	}
+	expect.True(t, code == 0 && strings.Contains(stdout, "agent         8       5") && strings.Contains(stdout, "plan         0"),
+		"exit code %d, stderr %q\n%s", code, stderr, stdout)
 }
 
 // An empty log, such as a freshly rotated one, does not affect the other logs, whatever its position.
@@ -160,9 +156,8 @@ func TestEmptyLogs(t *testing.T) {
 	for _, logs := range [][]string{{log, empty}, {empty, log}} {
 		code, stdout, stderr := execute(t, append([]string{"replay", "--rules", rules}, logs...)...)
 		for _, want := range []string{log + ": 8 lines of combined\n", empty + ": empty\n", "login         8  ", "agent         8  "} {
-			if !strings.Contains(stdout, want) || strings.Contains(stdout, "Left out") || code != 0 || stderr != "" {
-				t.Errorf("exit code %d, stderr %q; want %q in\n%s", code, stderr, want, stdout)
-			}
+			expect.True(t, strings.Contains(stdout, want) && !strings.Contains(stdout, "Left out") && code == 0 && stderr == "",
+				"exit code %d, stderr %q; want %q in\n%s", code, stderr, want, stdout)
 		}
 	}
 	if code, stdout, _ := execute(t, "replay", "--rules", rules, empty); code != 0 || !strings.Contains(stdout, "No request was decided.") {
@@ -240,9 +235,8 @@ func TestReplay(t *testing.T) {
 	} {
 		expect.True(t, strings.Contains(stdout, want), "the report does not say %q", want)
 	}
-	if code != 0 || stderr != "" || strings.Contains(stdout, "\x1b") {
-		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
-	}
+	expect.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "\x1b"),
+		"exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	code, stdout, _ = execute(t, "replay", "--rules", rules, "--json", "--skip-status", "401,429", plain)
 	var rep struct {
 		replay.Report
@@ -269,9 +263,8 @@ func TestReplayReportsWhoWouldWait(t *testing.T) {
 		},
 	} {
 		for _, want := range wants {
-			if !strings.Contains(in, want) || strings.Contains(in, "wait for calm") {
-				t.Errorf("want %q, and nothing of a rule for which nobody waits, in\n%s", want, in)
-			}
+			expect.True(t, strings.Contains(in, want) && !strings.Contains(in, "wait for calm"),
+				"want %q, and nothing of a rule for which nobody waits, in\n%s", want, in)
 		}
 	}
 	var rep replay.Report
@@ -300,9 +293,8 @@ func TestReplayMistakes(t *testing.T) {
 		{[]string{"--rules", rules, rules}, 1, "the first lines are in none of the formats"},
 	} {
 		code, stdout, stderr := execute(t, append([]string{"replay"}, tt.args...)...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
-			t.Errorf("replay %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
-		}
+		expect.True(t, code == tt.code && stdout == "" && strings.Contains(stderr, tt.want),
+			"replay %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 	}
 }
 

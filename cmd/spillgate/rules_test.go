@@ -93,9 +93,8 @@ Rules that do not apply:
   api: no pattern matches: /api/
   pro: it has no patterns, so it applies to every path; X-Plan is free, want pro
 `
-	if code != 0 || stdout != want || stderr != "" {
-		t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant\n%s", code, stderr, stdout, want)
-	}
+	expect.True(t, code == 0 && stdout == want && stderr == "",
+		"exit code %d, stderr %q, stdout\n%s\nwant\n%s", code, stderr, stdout, want)
 }
 
 func TestExplainJSON(t *testing.T) {
@@ -121,17 +120,15 @@ func TestExplainMistakes(t *testing.T) {
 		{[]string{bad, "POST", "/"}, 1, "1:8: rules: want a list, got a text\n"},
 	} {
 		code, stdout, stderr := execute(t, append([]string{"explain"}, tt.args...)...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
-			t.Errorf("explain %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
-		}
+		expect.True(t, code == tt.code && stdout == "" && strings.Contains(stderr, tt.want),
+			"explain %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 	}
 }
 
 func TestSchema(t *testing.T) {
 	code, stdout, stderr := execute(t, "schema")
-	if code != 0 || stderr != "" || !json.Valid([]byte(stdout)) || stdout != string(rulefile.Schema()) {
-		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
-	}
+	expect.True(t, code == 0 && stderr == "" && json.Valid([]byte(stdout)) && stdout == string(rulefile.Schema()),
+		"exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 }
 
 func TestExplainSkipAndOverrides(t *testing.T) {

@@ -36,9 +36,8 @@ func TestSuggestPrintsARulesFile(t *testing.T) {
 	log := fileWith(t, clientsLog())
 	for _, args := range [][]string{nil, {"--key", "first(header(User-Agent), ip)", "--match", "GET /0", "--match", "/1", "--name", "it's"}, {"--keep", "80"}} {
 		code, stdout, stderr := execute(t, append([]string{"suggest", log}, args...)...)
-		if code != 0 || stderr != "" || strings.Contains(stdout, "\x1b") {
-			t.Fatalf("exit code %d, stderr %q\n%s", code, stderr, stdout)
-		}
+		must.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "\x1b"),
+			"exit code %d, stderr %q\n%s", code, stderr, stdout)
 		file := fileWith(t, stdout)
 		if code, stdout, stderr := execute(t, "check", file); code != 0 {
 			t.Errorf("check does not take it: %s%s", stdout, stderr)
@@ -122,9 +121,8 @@ func TestSuggestLeavesOutAScanner(t *testing.T) {
 	} {
 		expect.True(t, strings.Contains(stdout, want), "the report does not say %q", want)
 	}
-	if code != 0 || stderr != "" || strings.Contains(stdout, "promised") || t.Failed() {
-		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
-	}
+	expect.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "promised") && !t.Failed(),
+		"exit code %d, stderr %q\n%s", code, stderr, stdout)
 	code, replayed, _ := execute(t, "replay", "--rules", fileWith(t, stdout), "--json", log)
 	var rep struct {
 		Rules []struct {
@@ -179,9 +177,8 @@ func TestSuggestOnATerminal(t *testing.T) {
 				t.Errorf("on %d columns, a line has %d: %s", width, len(line), line)
 			}
 		}
-		if strings.Count(text, "*") != 2 || strings.Contains(text, "\x1b") {
-			t.Errorf("on %d columns, want one cell with a star:\n%s", width, text)
-		}
+		expect.True(t, strings.Count(text, "*") == 2 && !strings.Contains(text, "\x1b"),
+			"on %d columns, want one cell with a star:\n%s", width, text)
 	}
 	if text := tableText(&rep, screen{terminal: true, color: true, width: 80}); strings.Count(text, "\x1b[") != 2 {
 		t.Errorf("want the suggested cell in color:\n%q", text)

@@ -194,15 +194,13 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 			time.Sleep(r.RetryAfter)
 			r = takeLeased(t, l, 1)
 		}
-		if r.Remaining > want+1 || r.Remaining < want-used-1 || !r.Allowed {
-			t.Fatalf("lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
-		}
+		must.True(t, r.Remaining <= want+1 && r.Remaining >= want-used-1 && r.Allowed,
+			"lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
 		if r.Remaining >= want-1 {
 			near++
 		}
-		if r.ResetAfter < r.RefillAfter || r.RefillAfter <= 0 || r.RefillAfter > 1201*time.Second {
-			t.Fatalf("lease %v: %+v", lease, r)
-		}
+		must.True(t, r.ResetAfter >= r.RefillAfter && r.RefillAfter > 0 && r.RefillAfter <= 1201*time.Second,
+			"lease %v: %+v", lease, r)
 		must.Equal(t, time.Since(r.At.Truncate(time.Microsecond)), 0, "lease %v: decided ago, by the clock of the server", lease)
 	}
 	expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "lease %v: no decision came from it", lease)

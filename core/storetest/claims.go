@@ -154,9 +154,8 @@ var claimRows = []row{
 		dst := make([]core.Result, 1, 8)
 		dst[0].Rule = "kept"
 		results, err := s.store.Take(context.Background(), []core.Claim{claim("key", "5/d, 7/2d", 1)}, dst)
-		if err != nil || len(results) != 3 || results[0].Rule != "kept" || results[2].Remaining != 6 {
-			s.Errorf("results are %+v, error %v", results, err)
-		}
+		expect.True(s, err == nil && len(results) == 3 && results[0].Rule == "kept" && results[2].Remaining == 6,
+			"results are %+v, error %v", results, err)
 	}},
 	{"an empty rule means the rule default", func(s *suite) {
 		s.expect(words("yes 2"), of("", claim("key", "5/d", 3)))

@@ -28,9 +28,8 @@ var grantRows = []row{
 			before := s.take(peek(claim(limit, limit, 1)))[0]
 			s.grant(claim(limit, limit, 1), 8)
 			r := s.take(peek(claim(limit, limit, 12)))[0]
-			if !r.Allowed || r.Remaining != 14 || r.Granted != 8 || r.Over != 0 {
-				s.Errorf("after 4 of %s and 8 granted, got %+v", limit, r)
-			}
+			expect.True(s, r.Allowed && r.Remaining == 14 && r.Granted == 8 && r.Over == 0,
+				"after 4 of %s and 8 granted, got %+v", limit, r)
 			s.near(r.At.Add(r.ResetAfter).Sub(before.At), before.ResetAfter)
 			s.near(r.At.Add(r.RefillAfter).Sub(before.At), before.ResetAfter)
 		}
@@ -106,9 +105,8 @@ var grantRows = []row{
 			c := claim(limit, limit, 8)
 			s.grant(c, -5)
 			taken := s.take(peek(c))[0]
-			if taken.RetryAfter > 12*second || taken.RetryAfter < 11*second-s.slack {
-				s.Errorf("%s: wait of %v for the end of a grant", limit, taken.RetryAfter)
-			}
+			expect.True(s, taken.RetryAfter <= 12*second && taken.RetryAfter >= 11*second-s.slack,
+				"%s: wait of %v for the end of a grant", limit, taken.RetryAfter)
 			s.wait(taken.RetryAfter)
 			s.expect(words("yes 2"), c)
 			s.grant(c, 6) // ends before what was charged does, or with it

@@ -81,9 +81,8 @@ var holdRows = []row{
 		a := s.charge(hold(claim("key", limits, 20)))
 		s.take(hold(claim("key", limits, 20)))
 		r := s.take(hold(claim("key", limits, 1)))
-		if r[0].Allowed || r[0].Remaining != 0 || r[0].RetryAfter != second || !r[1].Allowed || r[1].Remaining != 10 {
-			s.Errorf("a third in flight: %+v", r)
-		}
+		expect.True(s, !r[0].Allowed && r[0].Remaining == 0 && r[0].RetryAfter == second && r[1].Allowed && r[1].Remaining == 10,
+			"a third in flight: %+v", r)
 		s.end(a[0], 1)
 		s.expect(words("yes 0", "yes 24"), hold(claim("key", limits, 5)))
 		s.expect(words("no 0"), hold(claim("none", "0 at once", 1)))
@@ -251,9 +250,8 @@ var waitRows = []row{
 		first := s.take(c)[0]
 		other.Peek = true
 		results := s.take(c, other)
-		if !results[0].Allowed || turn(results[0]).Sub(first.At) != 10*second || !results[1].Allowed || results[1].Remaining != 1 {
-			s.Errorf("%+v, want the second turn and nothing charged to the peek", results)
-		}
+		expect.True(s, results[0].Allowed && turn(results[0]).Sub(first.At) == 10*second && results[1].Allowed && results[1].Remaining == 1,
+			"%+v, want the second turn and nothing charged to the peek", results)
 		held := other
 		held.Peek, held.Hold = false, true
 		r := s.take(held)[0]
@@ -333,9 +331,8 @@ var waitRows = []row{
 		s.now()
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 30 * second})
 		denied := s.take(slow("key", 20*second))[0]
-		if denied.Allowed || denied.RetryAfter > 10*second || denied.RetryAfter < 10*second-s.late() {
-			s.Errorf("%+v, want a wait of 10s until the ban ends soon enough", denied)
-		}
+		expect.True(s, !denied.Allowed && denied.RetryAfter <= 10*second && denied.RetryAfter >= 10*second-s.late(),
+			"%+v, want a wait of 10s until the ban ends soon enough", denied)
 		ends := denied.At.Add(denied.RetryAfter + 20*second)
 		s.expectTurns(ends, slow("key", 2*minute), 0, 10*second, 20*second)
 	}},

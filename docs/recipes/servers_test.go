@@ -117,9 +117,8 @@ func TestServicesWithOnePrefixShareLimits(t *testing.T) {
 			if errors.Is(err, core.ErrUnavailable) {
 				return false
 			}
-			if err != nil || d.Allowed != row.allowed {
-				t.Errorf("%s: %+v, %v; want allowed %v", row.service, d, err, row.allowed)
-			}
+			expect.True(t, err == nil && d.Allowed == row.allowed,
+				"%s: %+v, %v; want allowed %v", row.service, d, err, row.allowed)
 		}
 		return true
 	})

@@ -129,9 +129,8 @@ func TestBackup(t *testing.T) {
 	wantLeft(t, l, "bob", 145, 65)
 	wantLeft(t, l, "new", 100, 20)
 	d, err := l.UsageOf(t.Context(), "plan", "user:ann", bought...)
-	if err != nil || d.Results[0].Quota() != 85 || d.Results[0].Granted != -15 {
-		t.Errorf("got %+v, %v; want a limit of 85, of which nothing is used", d, err)
-	}
+	expect.True(t, err == nil && d.Results[0].Quota() == 85 && d.Results[0].Granted == -15,
+		"got %+v, %v; want a limit of 85, of which nothing is used", d, err)
 	use(t, l, "ann", 5)
 	wantLeft(t, l, "ann", 80, 0)
 }

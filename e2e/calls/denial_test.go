@@ -191,9 +191,8 @@ func TestEncoding(t *testing.T) {
 				must.Do(t, json.Unmarshal(send("Content-Type", "application/json", "Connect-Protocol-Version", "1").Body.Bytes(), &failure))
 				for i, d := range failure.Details {
 					value, err := base64.RawStdEncoding.DecodeString(d.Value)
-					if err != nil || i >= len(details) || d.Type != string(details[i].ProtoReflect().Descriptor().FullName()) {
-						t.Fatalf("detail %+v, %v", d, err)
-					}
+					must.True(t, err == nil && i < len(details) && d.Type == string(details[i].ProtoReflect().Descriptor().FullName()),
+						"detail %+v, %v", d, err)
 					got := details[i].ProtoReflect().New().Interface()
 					if err := proto.Unmarshal(value, got); err != nil || !proto.Equal(got, details[i]) {
 						t.Errorf("detail %v, %v, want %v", got, err, details[i])

@@ -113,18 +113,16 @@ func TestExporter(t *testing.T) {
 			}
 
 			s, denied, err := export(core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)})), 4)
-			if err != nil || len(s.spans) != 40 || denied > 3 {
-				t.Errorf("%d spans arrived, %d batches were denied, %v; want 40 spans and at most 3 denials", len(s.spans), denied, err)
-			}
+			expect.True(t, err == nil && len(s.spans) == 40 && denied <= 3,
+				"%d spans arrived, %d batches were denied, %v; want 40 spans and at most 3 denials", len(s.spans), denied, err)
 			for name, n := range s.spans {
 				expect.Equal(t, n, 1, "how often %s arrived", name)
 			}
 
 			for why, wait := range map[string]time.Duration{"a day": 24 * time.Hour, "never": core.Never} {
 				s, denied, err := export(limiterOf(verdict{wait: wait}, keyfunc.Const("all"), "spans"), 1)
-				if codeOf(err) != codes.ResourceExhausted || len(s.spans) != 0 || denied != 1 {
-					t.Errorf("%s: %d batches were denied, %v; want one denial: a retry is useless", why, denied, err)
-				}
+				expect.True(t, codeOf(err) == codes.ResourceExhausted && len(s.spans) == 0 && denied == 1,
+					"%s: %d batches were denied, %v; want one denial: a retry is useless", why, denied, err)
 			}
 		})
 	}

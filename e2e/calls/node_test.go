@@ -73,9 +73,8 @@ func testNice(t *testing.T, dir string) {
 			limited := serve(t, core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)})))
 			retries, errs = call(t, limited, 3, `{"retry": true, "retryBaseDelayMs": 400, "retryMaxAttempts": 5, "retryableStatuses": [8]}`)
 			for i, err := range errs {
-				if err != nil || retries[i] > 1 {
-					t.Errorf("call %d was retried %d times, which is longer than the limit's wait: %v", i+1, retries[i], err)
-				}
+				expect.True(t, err == nil && retries[i] <= 1,
+					"call %d was retried %d times, which is longer than the limit's wait: %v", i+1, retries[i], err)
 			}
 		})
 	}

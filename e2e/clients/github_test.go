@@ -57,9 +57,8 @@ func TestGitHub(t *testing.T) {
 		}
 		expect.Equal(t, local.Response.ProtoMajor, 0, "the careful client sent a request although it knew that nothing remained")
 		want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
-		if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
-			t.Errorf("denied with %+v, denied locally with %+v, want %+v", denied.Rate, local.Rate, want)
-		}
+		expect.True(t, denied.Rate == want && local.Rate.Reset.Equal(want.Reset),
+			"denied with %+v, denied locally with %+v, want %+v", denied.Rate, local.Rate, want)
 		passAfter(t, denied.Rate.Reset.Time, careful)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -45,9 +46,8 @@ func checkOctokit(t *testing.T, got []event) {
 			t.Errorf("event %+v", e)
 		}
 	}
-	if limited != 1 || passed != 3 {
-		t.Errorf("rate limited %d times, %d passed; want 3 to pass, the last after one retry: %+v", limited, passed, got)
-	}
+	expect.True(t, limited == 1 && passed == 3,
+		"rate limited %d times, %d passed; want 3 to pass, the last after one retry: %+v", limited, passed, got)
 }
 
 // installOctokit installs what the lock file names, in a temporary directory.

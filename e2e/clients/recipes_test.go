@@ -54,9 +54,8 @@ func TestRecipes(t *testing.T) {
 			}), false)
 			start := time.Now()
 			got, err := row.send(t, s.URL+"/")
-			if err != nil || got != http.StatusOK || time.Since(start) < time.Second {
-				t.Errorf("status %d after %v: %v", got, time.Since(start), err)
-			}
+			expect.True(t, err == nil && got == http.StatusOK && time.Since(start) >= time.Second,
+				"status %d after %v: %v", got, time.Since(start), err)
 			expect.True(t, len(bodies) == 2 && bodies[0] == bodies[1], "the server saw %q, want the same twice", bodies)
 		})
 	}

@@ -32,9 +32,8 @@ func TestRetryable(t *testing.T) {
 			resp, err := c.Get(s.URL)
 			must.Do(t, err)
 			resp.Body.Close()
-			if resp.StatusCode != http.StatusOK || sent.Load() != want {
-				t.Errorf("call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
-			}
+			expect.True(t, resp.StatusCode == http.StatusOK && sent.Load() == want,
+				"call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
 			if took := time.Since(start); want == 2 && took < time.Second {
 				t.Errorf("call %d: retried after %v, which is sooner than Retry-After can say", i+1, took)
 			}

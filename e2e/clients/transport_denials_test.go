@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -48,9 +49,8 @@ func TestRenewedTokenKeepsTheLimits(t *testing.T) {
 	must.Equal(t, must.Get(status(c.Get(s.URL)))(t), http.StatusOK, "status")
 	_, err := status(c.Get(s.URL))
 	var limited *client.LimitedError
-	if !errors.As(err, &limited) || sent.Load() != 1 {
-		t.Errorf("%v after %d requests, want a LimitedError, and nothing sent", err, sent.Load())
-	}
+	expect.True(t, errors.As(err, &limited) && sent.Load() == 1,
+		"%v after %d requests, want a LimitedError, and nothing sent", err, sent.Load())
 }
 
 // renewing is a token source whose tokens expire at once, so that each request gets a new token.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -37,9 +38,8 @@ func TestGitHubWaits(t *testing.T) {
 	for range 2 {
 		must.Do(t, visit(t, c, s.URL))
 	}
-	if sent.Load() != 2 || time.Now().Before(reset) {
-		t.Errorf("%d requests, %v before Reset, want 2, the second after it", sent.Load(), time.Until(reset))
-	}
+	expect.True(t, sent.Load() == 2 && !time.Now().Before(reset),
+		"%d requests, %v before Reset, want 2, the second after it", sent.Load(), time.Until(reset))
 }
 
 // oneRequest returns a server that always reports that nothing remains until reset, and counts its requests.

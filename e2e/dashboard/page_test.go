@@ -54,9 +54,8 @@ func TestPageShowsTheCounts(t *testing.T) {
 		t.Errorf("got %q, want %q last", cells, want)
 	}
 	p.wait(`[...document.querySelectorAll("#traffic-table tbody td:nth-child(3)")].some(c => parseFloat(c.textContent) > 0)`)
-	if !eval[bool](p, `document.querySelector("#traffic svg .area-denied").getBBox().height > 10`) {
-		t.Error("the chart does not show the denials")
-	}
+	expect.True(t, eval[bool](p, `document.querySelector("#traffic svg .area-denied").getBBox().height > 10`),
+		"the chart does not show the denials")
 }
 
 // recordEvents makes p record all further events: when the server sent them, and whether shown is true after each.
@@ -87,9 +86,8 @@ func TestHeldAndLeased(t *testing.T) {
 	store := new(store)
 	s := newScene(t, telemetry.Options{}, core.WithStore(store))
 	p := open(t, s.serve(t))
-	if !eval[bool](p, `document.getElementById("held-tile").hidden`) {
-		t.Error("the page mentions holds, although nothing was ever held")
-	}
+	expect.True(t, eval[bool](p, `document.getElementById("held-tile").hidden`),
+		"the page mentions holds, although nothing was ever held")
 	d := must.Get(s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
 	p.wait(`!document.getElementById("held-tile").hidden && document.getElementById("held").textContent === "1"`)
 	must.Do(t, s.limiter.Settle(t.Context(), d, "", 1))

@@ -112,9 +112,8 @@ func TestReportPolicy(t *testing.T) {
 	p.do(chromedp.Navigate(url))
 	policy := eval[string](p, `document.querySelector("meta[http-equiv]").content`)
 	for _, want := range []string{"default-src 'none'; script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'; form-action 'none'"} {
-		if !strings.Contains(policy, want) || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
-			t.Errorf("got %q, want %q in it", policy, want)
-		}
+		expect.True(t, strings.Contains(policy, want) && !strings.Contains(policy, "unsafe") && !strings.Contains(policy, "http"),
+			"got %q, want %q in it", policy, want)
 	}
 	p.quiet.Store(true)
 	eval[bool](p, `(() => { const e = document.createElement("script"); e.textContent = "window.hit = 1"; document.body.append(e); return true })()`)
@@ -137,9 +136,8 @@ func TestReportIsSeenByAll(t *testing.T) {
 func TestReportOfAShortLog(t *testing.T) {
 	line, _, _ := strings.Cut(accessLog(), "\n")
 	p := openReport(t, writeReport(t, line+"\n"), views[0])
-	if !eval[bool](p, `document.querySelector(".area-allowed").getBBox().width > 100`) {
-		t.Error("the chart of one second is empty")
-	}
+	expect.True(t, eval[bool](p, `document.querySelector(".area-allowed").getBBox().width > 100`),
+		"the chart of one second is empty")
 	empty := newPage(t)
 	empty.do(chromedp.Navigate(writeReport(t, line+"\n", "--skip-status", "401,200")))
 	empty.wait(`document.body.innerText.includes("No request was decided")`)

@@ -20,9 +20,8 @@ func TestDryRunShowsWhatWasAllowed(t *testing.T) {
 	s.ask(8, "ann")
 	p.wait(`document.getElementById("now-allowed").textContent === "0.3" && document.getElementById("now-denied").textContent === "0.5"`)
 	rates := eval[[]string](p, `[...document.querySelectorAll("#rules tbody tr")].map(r => [...r.cells].slice(2, 4).map(c => c.innerText).join(" "))`)
-	if len(rates) != 2 || rates[0] != "0.3 0.5" || rates[1] != "0.3 0" {
-		t.Errorf("got %q allowed and denied per second, want 0.3 0.5 of api and 0.3 0 of its dry run", rates)
-	}
+	expect.True(t, len(rates) == 2 && rates[0] == "0.3 0.5" && rates[1] == "0.3 0",
+		"got %q allowed and denied per second, want 0.3 0.5 of api and 0.3 0 of its dry run", rates)
 }
 
 // Nine addresses of a network take one row, and so does one address under nine rules, until they are unfolded.

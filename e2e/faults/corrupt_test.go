@@ -67,9 +67,8 @@ func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()
 		}
 		return err == nil && d.Allowed
 	})
-	if denied > limit.Period+limit.Width() {
-		t.Errorf("the key was denied after %v, want as good as new after %v", denied, limit.Period)
-	}
+	expect.True(t, denied <= limit.Period+limit.Width(),
+		"the key was denied after %v, want as good as new after %v", denied, limit.Period)
 	h := g.StoreHealth()
 	expect.True(t, !h.Down, "%+v from a healthy store", h)
 }
@@ -92,9 +91,8 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 				there := newGuard(t, redisstore.New(server.Client(t)), "closed", limit)
 				for i := range 8 {
 					d := there.take("k")
-					if d.Allowed != (i < 7) || d.Degraded != nil || d.At.Sub(now).Abs() > time.Minute {
-						t.Errorf("request %d in the year 2000: got %v, want 7 admitted, at the server's time", i, d)
-					}
+					expect.True(t, d.Allowed == (i < 7) && d.Degraded == nil && d.At.Sub(now).Abs() <= time.Minute,
+						"request %d in the year 2000: got %v, want 7 admitted, at the server's time", i, d)
 				}
 			})
 			if d := here.take("k"); d.Allowed || d.Degraded != nil {

@@ -29,9 +29,8 @@ func TestKilledUnder200Callers(t *testing.T) {
 			admitted := wait()
 			byLocal := min(capacity, int(g.StoreHealth().Overloads)) // local limits decide an overload in each mode
 			bound := map[string]int{"local": 2 * capacity, "open": capacity + int(g.degraded.Load()), "closed": capacity + byLocal}[mode]
-			if admitted > bound || admitted == 0 {
-				t.Errorf("%d requests were admitted, want some and at most %d", admitted, bound)
-			}
+			expect.True(t, admitted <= bound && admitted != 0,
+				"%d requests were admitted, want some and at most %d", admitted, bound)
 			expect.AtMost(t, used(t, s.direct, mode, "k", slowly(capacity)), capacity, "Redis holds requests against the key")
 			s.log.wantTurns(t, 4)
 			g.wantBounded()

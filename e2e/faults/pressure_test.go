@@ -49,9 +49,8 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			expect.AtMost(t, g.calls.takes.Load()-calls, 3*500+probes, "calls of the store for %d requests (three per caller at most, and a few probes)", asked)
 			least := map[string]int{"local": 100, "open": 101, "closed": 0}[mode]     // the breaker opens meanwhile
 			bound := map[string]int{"local": 100, "open": asked, "closed": 100}[mode] // where this process is late itself, its own limits decide
-			if admitted < least || admitted > bound {
-				t.Errorf("%d of %d requests were admitted, want %d to %d", admitted, asked, least, bound)
-			}
+			expect.True(t, admitted >= least && admitted <= bound,
+				"%d of %d requests were admitted, want %d to %d", admitted, asked, least, bound)
 			redistest.Wait(t, "the breaker to withhold calls", func() bool { // not while it waits for a probe
 				g.take("k")
 				return g.StoreHealth().Down

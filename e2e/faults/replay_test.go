@@ -93,9 +93,8 @@ func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	})
 	close(done)
 	n, sent := admitted(), int(g.calls.takes.Load())
-	if n != sent || g.degraded.Load() != 0 {
-		t.Errorf("%d of %d decisions admitted and %d were degraded, want all and none", n, sent, g.degraded.Load())
-	}
+	expect.True(t, n == sent && g.degraded.Load() == 0,
+		"%d of %d decisions admitted and %d were degraded, want all and none", n, sent, g.degraded.Load())
 	if got, want := executions(t, s.admin), s.proxy.Runs(); got != want {
 		t.Errorf("the server has executed %d runs, the store has sent %d", got, want)
 	}

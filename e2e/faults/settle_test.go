@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // If Redis is cut off while a request runs, its hold cannot be released. The final cost is charged to the fallback, which makes
@@ -22,17 +23,15 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	ctx := context.Background()
 	claim := core.Claim{Rule: "local", Key: "k", Cost: 2, Hold: true}
 	held, err := l.Take(ctx, claim)
-	if err != nil || !held.Allowed || held.Degraded != nil || held.Results[0].Remaining != 8 {
-		t.Fatalf("got %v and the error %v, want a hold in Redis that leaves 8", held, err)
-	}
+	must.True(t, err == nil && held.Allowed && held.Degraded == nil && held.Results[0].Remaining == 8,
+		"got %v and the error %v, want a hold in Redis that leaves 8", held, err)
 	s.proxy.Reject()
 	defer s.proxy.Accept(s)
 	expect.Fails(t, l.Settle(ctx, held, "local", 7), "Redis settled a request that it cannot know")
 	claim.Cost, claim.Hold, claim.Peek = 3, false, true
 	d, err := l.Take(ctx, claim)
-	if err != nil || d.Degraded == nil || !d.Allowed || d.Results[0].Remaining != 3 {
-		t.Errorf("got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
-	}
+	expect.True(t, err == nil && d.Degraded != nil && d.Allowed && d.Results[0].Remaining == 3,
+		"got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
 	claim.Cost = 4
 	if d, err := l.Take(ctx, claim); err != nil || d.Allowed {
 		t.Errorf("got %v and the error %v for a cost of 4, want a denial", d, err)
@@ -69,9 +68,8 @@ func TestCutDuringRequest(t *testing.T) {
 				t.Errorf("observers heard of a final cost of %d and the error %v", end.Charged, end.Err)
 			}
 			d, err := l.Take(t.Context(), core.Claim{Rule: "local", Key: "const:all", Peek: true})
-			if err != nil || d.Degraded == nil || d.Results[0].Remaining != 3 {
-				t.Errorf("got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
-			}
+			expect.True(t, err == nil && d.Degraded != nil && d.Results[0].Remaining == 3,
+				"got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
 			expect.Equal(t, used(t, s.direct, "local", "const:all", slowly(10)), 2, "of 10 count in Redis (the 2 that are held until they expire)")
 			s.proxy.Accept(s)
 		})

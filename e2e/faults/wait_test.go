@@ -34,9 +34,8 @@ func TestRedisDiesWhileRequestsWait(t *testing.T) {
 	for range n {
 		all.Go(func() {
 			d, err := l.Wait(t.Context(), claim)
-			if err != nil || !d.Allowed || d.Degraded != nil || time.Now().Before(d.At.Add(d.Wait)) {
-				t.Errorf("%v at %v: allowed %t, degraded %v, its turn is %v", err, time.Now(), d.Allowed, d.Degraded, d.At.Add(d.Wait))
-			}
+			expect.True(t, err == nil && d.Allowed && d.Degraded == nil && !time.Now().Before(d.At.Add(d.Wait)),
+				"%v at %v: allowed %t, degraded %v, its turn is %v", err, time.Now(), d.Allowed, d.Degraded, d.At.Add(d.Wait))
 		})
 	}
 	redistest.Wait(t, "all requests to be booked", func() bool { return booked.Load() == n })

@@ -111,9 +111,8 @@ func TestInFlightOfThreeProcesses(t *testing.T) {
 	}
 	all.Wait()
 	expect.Equal(t, most, 20, "up to requests ran at once")
-	if statuses[http.StatusOK] < 20 || statuses[http.StatusOK]+statuses[http.StatusTooManyRequests] != 1000 {
-		t.Errorf("responses by status: %v", statuses)
-	}
+	expect.True(t, statuses[http.StatusOK] >= 20 && statuses[http.StatusOK]+statuses[http.StatusTooManyRequests] == 1000,
+		"responses by status: %v", statuses)
 }
 
 // TestPlacesOfKilledProcess kills a process that runs 20 requests: their places stay taken.

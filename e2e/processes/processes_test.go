@@ -97,9 +97,8 @@ func TestConcurrentProcessesShareLimit(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if passed.Load() != capacity || denied.Load() != capacity {
-				t.Errorf("%d passed and %d were denied, want %d each", passed.Load(), denied.Load(), capacity)
-			}
+			expect.True(t, passed.Load() == capacity && denied.Load() == capacity,
+				"%d passed and %d were denied, want %d each", passed.Load(), denied.Load(), capacity)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -51,9 +52,8 @@ func TestFailuresOfThreeProcesses(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if failed.Load() != 5 || denied.Load() != 995 {
-				t.Errorf("%d failed and %d were denied, want 5 and 995", failed.Load(), denied.Load())
-			}
+			expect.True(t, failed.Load() == 5 && denied.Load() == 995,
+				"%d failed and %d were denied, want 5 and 995", failed.Load(), denied.Load())
 		})
 	}
 }

@@ -159,9 +159,8 @@ func waitRate(t *testing.T) int {
 func TestProcessesWaitInOneOrder(t *testing.T) {
 	rate := waitRate(t)
 	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)
-	if len(denied) > 0 || calls > len(admitted) {
-		t.Errorf("%d admitted, %d denied, %d calls; want 1000, 0 and at most 1000", len(admitted), len(denied), calls)
-	}
+	expect.True(t, len(denied) == 0 && calls <= len(admitted),
+		"%d admitted, %d denied, %d calls; want 1000, 0 and at most 1000", len(admitted), len(denied), calls)
 	checkTurns(t, admitted, time.Second/time.Duration(rate))
 	t.Logf("the last of %d requests went %v after the first", len(admitted), time.Duration(admitted[len(admitted)-1].then-admitted[0].then)*time.Microsecond)
 }

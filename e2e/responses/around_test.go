@@ -56,9 +56,8 @@ func TestReverseProxy(t *testing.T) {
 				got := s.Get("/")
 				got.WantStatus(t, 200)
 				expect.Elements(t, got.Header.Values("X-RateLimit-Remaining"), row.want, "Remaining")
-				if got.Body != "ok" || got.Header.Get("X-From") != "/" || got.Trailer.Get("X-Sum") != "42" {
-					t.Errorf("body %q, header %v, trailers %v", got.Body, got.Header, got.Trailer)
-				}
+				expect.True(t, got.Body == "ok" && got.Header.Get("X-From") == "/" && got.Trailer.Get("X-Sum") == "42",
+					"body %q, header %v, trailers %v", got.Body, got.Header, got.Trailer)
 				if got = s.Get("/"); got.StatusCode != 429 || got.Header.Get("X-From") != "" {
 					t.Errorf("denied: status %d, header %v; want the upstream not to be asked", got.StatusCode, got.Header)
 				}
@@ -98,9 +97,8 @@ func TestTimeoutHandler(t *testing.T) {
 			{nil, 200, "ok", "0"},
 		} {
 			got := s.Get("/", row.fields...)
-			if got.StatusCode != row.status || got.Body != row.body || got.Header.Get("X-RateLimit-Remaining") != row.remaining {
-				t.Errorf("%v: status %d, body %q, header %v; want %+v", row.fields, got.StatusCode, got.Body, got.Header, row)
-			}
+			expect.True(t, got.StatusCode == row.status && got.Body == row.body && got.Header.Get("X-RateLimit-Remaining") == row.remaining,
+				"%v: status %d, body %q, header %v; want %+v", row.fields, got.StatusCode, got.Body, got.Header, row)
 			if row.fields != nil {
 				<-cut // it may have reached the limiter only now
 			}

@@ -44,9 +44,8 @@ func TestGroupsAndSingleRoutes(t *testing.T) {
 			for range 95 {
 				count[status(h, http.MethodGet, "/api/items")]++
 			}
-			if count[200] < 98 || count[200] > 99 || count[429] != 102-count[200] {
-				t.Errorf("statuses %v, want 5 exports and 93 others served", count)
-			}
+			expect.True(t, count[200] >= 98 && count[200] <= 99 && count[429] == 102-count[200],
+				"statuses %v, want 5 exports and 93 others served", count)
 		})
 	}
 }
@@ -74,9 +73,8 @@ func TestFiber(t *testing.T) {
 		if n >= 3 {
 			want, text = 429, `"violated-policies":["default"]`
 		}
-		if resp.StatusCode != want || resp.Header.Get("X-RateLimit-Limit") != "3" || !strings.Contains(string(body), text) {
-			t.Errorf("request %d: %d, %v, %s", n+1, resp.StatusCode, resp.Header, body)
-		}
+		expect.True(t, resp.StatusCode == want && resp.Header.Get("X-RateLimit-Limit") == "3" && strings.Contains(string(body), text),
+			"request %d: %d, %v, %s", n+1, resp.StatusCode, resp.Header, body)
 	}
 }
 

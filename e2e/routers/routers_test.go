@@ -103,9 +103,8 @@ func TestRoutesMatchWhatRoutersServe(t *testing.T) {
 			}
 			served++
 			d := must.Get(l.Peek(received(t, line)))(t)
-			if !slices.ContainsFunc(d.Results, func(res core.Result) bool { return res.Rule == "POST "+hit }) {
-				tb.Errorf("%s: %s is served by %s, and Routes see %+v", name, line, hit, d.Results)
-			}
+			expect.True(tb, slices.ContainsFunc(d.Results, func(res core.Result) bool { return res.Rule == "POST "+hit }),
+				"%s: %s is served by %s, and Routes see %+v", name, line, hit, d.Results)
 		}
 		return served
 	}

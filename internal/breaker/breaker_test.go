@@ -178,9 +178,8 @@ func TestDismissedCallsSayNothing(t *testing.T) {
 		b.row++
 		b.enter("").Dismiss()
 	}
-	if b.window.ended != 0 || b.row != tripRow-1 || b.State(b.now) != (State{}) {
-		t.Errorf("got %+v after dismissed calls", b.State(b.now))
-	}
+	expect.True(t, b.window.ended == 0 && b.row == tripRow-1 && b.State(b.now) == (State{}),
+		"got %+v after dismissed calls", b.State(b.now))
 }
 
 // docs/failure.md states these numbers. A pause is drawn at random, so there are several.
@@ -258,9 +257,8 @@ func TestFailureInTheRampStartsOver(t *testing.T) {
 		must.True(t, b.call(nil), "withheld in the ramp")
 	}
 	b.call(errDown)
-	if b.call(nil) || b.pause != 2*firstPause {
-		t.Errorf("got allowed %d and pause %v after a failure in the ramp, want a longer pause", b.allowed, b.pause)
-	}
+	expect.True(t, !b.call(nil) && b.pause == 2*firstPause,
+		"got allowed %d and pause %v after a failure in the ramp, want a longer pause", b.allowed, b.pause)
 }
 
 func TestStragglers(t *testing.T) {
@@ -276,9 +274,8 @@ func TestStragglers(t *testing.T) {
 		c.Fail(b.now, errDown)
 	}
 	calls[tripFailures].Succeed(b.now)
-	if b.resume != resume || b.pause != firstPause || b.call(nil) {
-		t.Errorf("calls from before the pause changed it: %+v", b.State(b.now))
-	}
+	expect.True(t, b.resume == resume && b.pause == firstPause && !b.call(nil),
+		"calls from before the pause changed it: %+v", b.State(b.now))
 	b.now = resume
 	expect.True(t, !b.call(nil), "a probe was let through while somebody still waits for a call")
 	calls[late-1].Succeed(b.now)

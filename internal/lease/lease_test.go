@@ -256,9 +256,8 @@ func runLease(t *testing.T, steps []leaseStep) {
 		if l.next != nil {
 			left[1] = l.next.left
 		}
-		if left != s.left || *unused != s.unused || l.want(0) != s.want {
-			t.Errorf("step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, *unused, l.want(0), s.left, s.unused, s.want)
-		}
+		expect.True(t, left == s.left && *unused == s.unused && l.want(0) == s.want,
+			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, *unused, l.want(0), s.left, s.unused, s.want)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestAFailureOfAColdKeyIsAnError(t *testing.T) {
 	cut := errors.New("cut")
 	s.next(func() error { return cut })
 	r, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d")}, nil)
-	expect.True(t, errors.Is(err, cut) && len(r) <= 0, "%+v, %v", r, err)
+	expect.True(t, errors.Is(err, cut) && len(r) == 0, "%+v, %v", r, err)
 }
 
 // A peek, a denied request and a request that cannot be leased do not count as the first request of a key.
@@ -153,9 +153,8 @@ func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
 	a.Cost, b.Cost = 11, 7
 	r, err := s.Take(t.Context(), []core.Claim{a, b}, nil)
 	s.quiet()
-	if err != nil || r[0].Remaining != 89 || r[1].Remaining != 93 || s.LeaseStats().Returned != 16 {
-		t.Errorf("%+v, %v, %+v", r, err, s.LeaseStats())
-	}
+	expect.True(t, err == nil && r[0].Remaining == 89 && r[1].Remaining == 93 && s.LeaseStats().Returned == 16,
+		"%+v, %v, %+v", r, err, s.LeaseStats())
 	expect.True(t, one.used[0] == 11 && two.used[0] == 7, "used %v and %v", one.used, two.used)
 }
 
@@ -212,9 +211,8 @@ func TestAChangeOfTerms(t *testing.T) {
 			}
 			old := e.terms
 			unused := s.restOf(other).collect()
-			if len(unused) != 1 || unused[0].Cost != 10 || !slices.Equal(unused[0].Limits, old.limits) || e.available() != 0 {
-				t.Errorf("%s: returns %+v, %d left", name, unused, e.available())
-			}
+			expect.True(t, len(unused) == 1 && unused[0].Cost == 10 && slices.Equal(unused[0].Limits, old.limits) && e.available() == 0,
+				"%s: returns %+v, %d left", name, unused, e.available())
 			shard, hash := s.table().placeOf(c)
 			now := shard.find(hash, c.Rule, c.Key)
 			if changes := leasable(&other) && !inFlight; (now != e) != changes || e.gone != changes || changes && (!now.terms.fit(&other) || now.pause != pauseSpans) {
@@ -286,9 +284,8 @@ func TestADenialWaitsForARefillInFlight(t *testing.T) {
 	e := s.lend(t, c, 10)
 	e.finish(1, 1)
 	ctx := s.inFlight(e, c, 7)
-	if !s.restOf(c).holdsDenied(ctx, []core.Result{{}}) || e.available() != 7 {
-		t.Errorf("%d left after a wait for 7", e.available())
-	}
+	expect.True(t, s.restOf(c).holdsDenied(ctx, []core.Result{{}}) && e.available() == 7,
+		"%d left after a wait for 7", e.available())
 }
 
 // A key whose limits have changed is not leased for a while: requests that ask for the old ones may be under way.
@@ -299,9 +296,8 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	s.decide(t, c)
 	expect.AtMost(t, s.leases.RefillsInFlight(), 0, "after a change: refills in flight")
 	s.withEntry(t, func(e *entry) {
-		if e.pause != pauseSpans || e.available() > 0 {
-			t.Errorf("after a change: a pause of %d, %d left", e.pause, e.available())
-		}
+		expect.True(t, e.pause == pauseSpans && e.available() <= 0,
+			"after a change: a pause of %d, %d left", e.pause, e.available())
 		expect.True(t, e.terms.fit(&c), "the lease has the old limits")
 	})
 	for range 10 {
@@ -347,9 +343,8 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 	}
 	s.next(func() error { return errors.New("down") })
 	expect.Fails(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{a, b}, nil)), "a store that fails decided")
-	if e.available() != 9 || s.LeaseStats().Decisions != 1 {
-		t.Errorf("%d left, %+v, want 9 and one decision", e.available(), s.LeaseStats())
-	}
+	expect.True(t, e.available() == 9 && s.LeaseStats().Decisions == 1,
+		"%d left, %+v, want 9 and one decision", e.available(), s.LeaseStats())
 }
 
 // The results of a request are in the order of its claims, which stay as they are.
@@ -358,9 +353,8 @@ func TestALeaseDecidesTheClaimInTheMiddle(t *testing.T) {
 	e := s.lend(t, b, 10)
 	claims := []core.Claim{{Key: "a", Limits: core.MustParseLimits("5/d")}, b, {Key: "c", Limits: core.MustParseLimits("7/d")}}
 	r := s.decide(t, claims...)
-	if len(r) != 3 || r[0].Remaining != 4 || r[1].Remaining != 99 || r[2].Remaining != 6 || e.available() != 9 {
-		t.Errorf("%+v, %d left", r, e.available())
-	}
+	expect.True(t, len(r) == 3 && r[0].Remaining == 4 && r[1].Remaining == 99 && r[2].Remaining == 6 && e.available() == 9,
+		"%+v, %d left", r, e.available())
 	expect.True(t, claims[0].Key == "a" && claims[1].Key == "b" && claims[2].Key == "c", "the claims are now %+v", claims)
 }
 

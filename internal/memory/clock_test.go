@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // at returns the instant that is now.
@@ -57,9 +58,8 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		if got := c.Instant(at); got != now {
 			t.Errorf("set by %v: an instant is off by %dµs", d, got-now)
 		}
-		if at.UnixMicro() != now+c.offset() || at.Nanosecond()%1000 != 0 {
-			t.Errorf("set by %v: %v is not %dµs after the instant %d", d, at, c.offset(), now)
-		}
+		expect.True(t, at.UnixMicro() == now+c.offset() && at.Nanosecond()%1000 == 0,
+			"set by %v: %v is not %dµs after the instant %d", d, at, c.offset(), now)
 		if off := time.Since(at.Round(0)); off < -2*time.Millisecond || off > time.Minute {
 			t.Errorf("clock set by %v: the instant is %v from now by the wall clock", d, off)
 		}
@@ -199,9 +199,8 @@ func TestDenialAfterTheClockHasGoneBackEnds(t *testing.T) {
 	take(s, "k", l, 10)
 	now = now.Add(-time.Hour)
 	q := take(s, "k", l, 1)
-	if q.Retry <= 0 || q.Retry > time.Minute.Microseconds() {
-		t.Fatalf("got a wait of %d µs, want one of at most a minute", q.Retry)
-	}
+	must.True(t, q.Retry > 0 && q.Retry <= time.Minute.Microseconds(),
+		"got a wait of %d µs, want one of at most a minute", q.Retry)
 	now = now.Add(time.Duration(q.Retry) * time.Microsecond)
 	expect.Equal(t, take(s, "k", l, 1).Retry, 0, "denied again after the wait")
 }

@@ -263,9 +263,8 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 			room := s.shards[i].room.asks
 			must.True(t, cap(room) <= maxRoom, "%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
 			for _, a := range room {
-				if a.Limit != nil || a.Stored != nil || a.Run != nil || a.Cells != nil {
-					t.Fatalf("%d keys: the room of shard %d keeps a limit or a record", keys, i)
-				}
+				must.True(t, a.Limit == nil && a.Stored == nil && a.Run == nil && a.Cells == nil,
+					"%d keys: the room of shard %d keeps a limit or a record", keys, i)
 			}
 		}
 	}

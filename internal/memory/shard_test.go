@@ -32,9 +32,8 @@ func TestSweepStartsOverIfTheTableGrows(t *testing.T) {
 		homes := s.homes
 		s.insert(id, 16)
 		grown := s.homes != homes
-		if (s.hand == 0 && s.seen == math.MaxInt64) != grown || (s.hand == 3 && s.seen == 5) == grown {
-			t.Errorf("record %d, grown: %v: the hand is at %d and has seen %d", i+1, grown, s.hand, s.seen)
-		}
+		expect.True(t, (s.hand == 0 && s.seen == math.MaxInt64) == grown && (s.hand == 3 && s.seen == 5) != grown,
+			"record %d, grown: %v: the hand is at %d and has seen %d", i+1, grown, s.hand, s.seen)
 	}
 }
 
@@ -281,16 +280,13 @@ func (t *table) check(tt *testing.T, want map[[2]uint64]bool) {
 			continue
 		}
 		in = append(in, r)
-		if !want[[2]uint64{r.Pair, r.Kind}] || t.find(r.Pair, r.Kind) != &t.records[i] {
-			tt.Fatalf("record %d, of pair %x, does not belong there", i, r.Pair)
-		}
+		must.True(tt, want[[2]uint64{r.Pair, r.Kind}] && t.find(r.Pair, r.Kind) == &t.records[i],
+			"record %d, of pair %x, does not belong there", i, r.Pair)
 	}
-	if len(in) != len(want) || t.count != len(want) || t.records[len(t.records)-1].Pair != 0 {
-		tt.Fatalf("%d records, counted as %d, want %d and an unused one at the end", len(in), t.count, len(want))
-	}
-	if !slices.IsSortedFunc(in, func(a, b record) int { return cmp.Compare(b.Pair, a.Pair) }) {
-		tt.Fatal("the records are out of order")
-	}
+	must.True(tt, len(in) == len(want) && t.count == len(want) && t.records[len(t.records)-1].Pair == 0,
+		"%d records, counted as %d, want %d and an unused one at the end", len(in), t.count, len(want))
+	must.True(tt, slices.IsSortedFunc(in, func(a, b record) int { return cmp.Compare(b.Pair, a.Pair) }),
+		"the records are out of order")
 }
 
 func TestTableFindsItsRecords(t *testing.T) {

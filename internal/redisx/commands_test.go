@@ -38,9 +38,8 @@ func TestRequestIsOneCall(t *testing.T) {
 		}
 		if !strings.Contains(line, " lua]") && !opening.MatchString(line) {
 			sent++
-			if !strings.Contains(line, `"fcall"`) || !strings.Contains(line, "ip:1") || !strings.Contains(line, "user:2") {
-				t.Errorf("sent %s", line)
-			}
+			expect.True(t, strings.Contains(line, `"fcall"`) && strings.Contains(line, "ip:1") && strings.Contains(line, "user:2"),
+				"sent %s", line)
 		}
 	}
 	expect.Equal(t, sent, 10, "commands for 10 requests")
@@ -93,9 +92,8 @@ func TestDenialChangesNothing(t *testing.T) {
 	take(t, s, claimOf("other", everyAlgorithm(9, ages)...))
 	before := client.Do(ctx, "debug", "digest").Val()
 	for _, l := range everyAlgorithm(3, ages) {
-		if allowed(take(t, s, claimOf("other", everyAlgorithm(9, ages)...), claimOf("denied", l), claimOf("new", l))) {
-			t.Errorf("%v was not denied", l)
-		}
+		expect.True(t, !allowed(take(t, s, claimOf("other", everyAlgorithm(9, ages)...), claimOf("denied", l), claimOf("new", l))),
+			"%v was not denied", l)
 		peek := claimOf("other", everyAlgorithm(9, ages)...)
 		peek.Peek = true
 		take(t, s, peek)

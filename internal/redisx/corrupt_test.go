@@ -171,9 +171,8 @@ func TestKeyOfAnotherTypeDeniesForOnePeriodAtMost(t *testing.T) {
 func checkRepair(t *testing.T, s *redisx.Store, l core.Limit) {
 	t.Helper()
 	first := take(t, s, claimOf("k", l))[0]
-	if first.Allowed || first.Remaining != 0 || first.RetryAfter > l.Period+l.Width() {
-		t.Errorf("at first %+v, want a limit just used up", first)
-	}
+	expect.True(t, !first.Allowed && first.Remaining == 0 && first.RetryAfter <= l.Period+l.Width(),
+		"at first %+v, want a limit just used up", first)
 	again := take(t, s, claimOf("k", l))[0]
 	expect.True(t, again.RetryAfter <= first.RetryAfter, "wait %v, then %v", first.RetryAfter, again.RetryAfter)
 	expect.Equal(t, s.Repaired(), 1, "states repaired")

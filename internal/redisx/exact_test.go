@@ -200,9 +200,8 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 	both[1].Cost = 5
 	for range 2 { // the second time shows that the first was given back
 		denied := take(t, s, both...)
-		if allowed(denied) || denied[0].Remaining != 3 || denied[2].Remaining != 4 || denied[5].Remaining != 4 {
-			t.Errorf("a denied request leaves %+v", denied)
-		}
+		expect.True(t, !allowed(denied) && denied[0].Remaining == 3 && denied[2].Remaining == 4 && denied[5].Remaining == 4,
+			"a denied request leaves %+v", denied)
 	}
 	both[1].Cost = 1
 	must.Do(t, s.Settle(ctx, settled(both, results)))

@@ -196,9 +196,8 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	} {
 		must.Do(t, admin.Do(ctx, fault.begin...).Err())
 		_, err := s.Take(ctx, []core.Claim{c}, nil)
-		if err == nil || errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), fault.code) {
-			t.Errorf("%v: take gives %v", fault.begin, err)
-		}
+		expect.True(t, err != nil && !errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), fault.code),
+			"%v: take gives %v", fault.begin, err)
 		must.Do(t, admin.Do(ctx, fault.end...).Err())
 	}
 	expect.Equal(t, s.Repaired(), 0, "states repaired that were not corrupt")

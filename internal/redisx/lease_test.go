@@ -251,9 +251,8 @@ func checkServed(t *testing.T, served [4]int64) {
 	t.Helper()
 	all := int64(sharedLimit.Rate)
 	for i := range served {
-		if served[i] > all || served[i] < all-1 {
-			t.Errorf("%d requests of %q were served of %d", served[i], sharedKeys[i], all)
-		}
+		expect.True(t, served[i] <= all && served[i] >= all-1,
+			"%d requests of %q were served of %d", served[i], sharedKeys[i], all)
 	}
 }
 
@@ -520,12 +519,10 @@ func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 		claims[0].Peek, claims[0].Lease = true, 0
 		charged := limit.Rate - take(t, stores[0], claims...)[0].Remaining
 		t.Logf("admitted %v, charged %d, %d decisions from leases", admitted, charged, decisionsOf(stores))
-		if admitted[0] > limit.Rate || admitted[0]+admitted[1] > limit.Rate+charged {
-			t.Errorf("%v were admitted before the turn and after it, and %d are charged in the new month", admitted, charged)
-		}
-		if decisionsOf(stores) == 0 || admitted[0] == 0 || admitted[1] == 0 {
-			t.Errorf("%d decisions from leases, admitted %v", decisionsOf(stores), admitted)
-		}
+		expect.True(t, admitted[0] <= limit.Rate && admitted[0]+admitted[1] <= limit.Rate+charged,
+			"%v were admitted before the turn and after it, and %d are charged in the new month", admitted, charged)
+		expect.True(t, decisionsOf(stores) != 0 && admitted[0] != 0 && admitted[1] != 0,
+			"%d decisions from leases, admitted %v", decisionsOf(stores), admitted)
 	})
 }
 

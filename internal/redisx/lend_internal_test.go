@@ -105,9 +105,8 @@ func TestALoanReportsWhatItLeaves(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
 	c.Cost = 30
 	charged, left, err := s.decider.Lend(t.Context(), c, nil)
-	if err != nil || left[0].Remaining != 70 || left[1].Remaining != 60 || charged != 30 {
-		t.Errorf("got %+v, charged %d, %v", left, charged, err)
-	}
+	expect.True(t, err == nil && left[0].Remaining == 70 && left[1].Remaining == 60 && charged == 30,
+		"got %+v, charged %d, %v", left, charged, err)
 }
 
 func TestNothingIsLentBesideABanOrAHold(t *testing.T) {
@@ -135,15 +134,13 @@ func TestReturnsCountForTheirRequest(t *testing.T) {
 			c.Cost = 41
 			denied := s.returningJob(t, c, at1, 15)
 			s.mustRun(t, denied)
-			if denied.admitted() || denied.usages[0].Remaining != 40 {
-				t.Errorf("%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
-			}
+			expect.True(t, !denied.admitted() && denied.usages[0].Remaining == 40,
+				"%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
 			c.Cost = 40
 			admitted := s.returningJob(t, c, 0, 0)
 			s.mustRun(t, admitted)
-			if !admitted.admitted() || admitted.usages[0].Remaining != 0 {
-				t.Errorf("%s: 40 of 40: %+v, want none remaining", limits, admitted.usages)
-			}
+			expect.True(t, admitted.admitted() && admitted.usages[0].Remaining == 0,
+				"%s: 40 of 40: %+v, want none remaining", limits, admitted.usages)
 		}
 	})
 }

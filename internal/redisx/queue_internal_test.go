@@ -295,9 +295,8 @@ func testLeadIsPassedOn(t *testing.T) {
 		if s.finish(q.inFlight[0]); left == 0 {
 			break
 		}
-		if q.lead == nil || q.lead == lead || q.load != left || !<-q.lead.wake {
-			t.Fatalf("%+v leads, with a load of %d", q.lead, q.load)
-		}
+		must.True(t, q.lead != nil && q.lead != lead && q.load == left && <-q.lead.wake,
+			"%+v leads, with a load of %d", q.lead, q.load)
 		q.inFlight = append(q.inFlight, &run{jobs: []*job{{queue: q}}, load: 3, sent: time.Now()})
 	}
 	if q.lead != nil || q.load != 0 {
@@ -536,9 +535,8 @@ func TestPeekingJobDecidesForAllItsClaims(t *testing.T) {
 				j := s.jobOf(t, row.claims...)
 				j.prepare(true)
 				s.mustRun(t, j)
-				if j.admitted() != row.want || s.remains(t, c) != 9 {
-					t.Errorf("%s: %d claims: %+v, want %v, and nothing charged", limits, len(row.claims), j.usages, row.want)
-				}
+				expect.True(t, j.admitted() == row.want && s.remains(t, c) == 9,
+					"%s: %d claims: %+v, want %v, and nothing charged", limits, len(row.claims), j.usages, row.want)
 			}
 		}
 	})

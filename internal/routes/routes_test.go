@@ -120,9 +120,8 @@ func TestRouteMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			_, mistakes := New(tt.sets)
-			if len(mistakes) != 1 || mistakes[0].Set != len(tt.sets)-1 || !strings.Contains(mistakes[0].Text, tt.want) {
-				t.Fatalf("got %v, want one of the last set that says %s", mistakes, tt.want)
-			}
+			must.True(t, len(mistakes) == 1 && mistakes[0].Set == len(tt.sets)-1 && strings.Contains(mistakes[0].Text, tt.want),
+				"got %v, want one of the last set that says %s", mistakes, tt.want)
 			if text := mistakes[0].Text; strings.Contains(text, "registered at") || strings.Contains(text, "\n") {
 				t.Errorf("got %q, want one line without places in this module", text)
 			}

@@ -54,9 +54,8 @@ func TestNestedPatterns(t *testing.T) {
 	} {
 		found = nil
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
-		if !slices.Equal(found, slices.Repeat([]string{row.want}, row.times)) {
-			t.Errorf("%s: %q, want %d times %q", row.path, found, row.times, row.want)
-		}
+		expect.True(t, slices.Equal(found, slices.Repeat([]string{row.want}, row.times)),
+			"%s: %q, want %d times %q", row.path, found, row.times, row.want)
 	}
 }
 
@@ -120,9 +119,8 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 			})
 		})
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
-		if !slices.Equal(found, []string{row.want}) {
-			t.Errorf("%s in %s: found %q, want %q", row.path, row.mount, found, row.want)
-		}
+		expect.True(t, slices.Equal(found, []string{row.want}),
+			"%s in %s: found %q, want %q", row.path, row.mount, found, row.want)
 		if row.want == "" {
 			continue
 		}
@@ -130,9 +128,8 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 		nested := strings.Replace(row.path, "/users", "/groups/7/users", 1)
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, nested, nil))
 		want := strings.Replace(row.want, "/users", "/groups/{group}/users", 1)
-		if !slices.Equal(found, []string{want, want}) {
-			t.Errorf("%s in %s: found %q, want twice %q", nested, row.mount, found, want)
-		}
+		expect.True(t, slices.Equal(found, []string{want, want}),
+			"%s in %s: found %q, want twice %q", nested, row.mount, found, want)
 	}
 }
 
@@ -174,9 +171,8 @@ func TestPatternsWithBeforeMount(t *testing.T) {
 				if want != "" {
 					want = prefix + want
 				}
-				if !slices.Equal(found, []string{want}) {
-					t.Errorf("%s %s%s: %q, want %q", row.method, prefix, row.path, found, want)
-				}
+				expect.True(t, slices.Equal(found, []string{want}),
+					"%s %s%s: %q, want %q", row.method, prefix, row.path, found, want)
 			}
 		}
 	}

@@ -148,9 +148,8 @@ func TestHandleContext(t *testing.T) {
 			r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/start", nil))
 		}
 		d, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: "const:all", Peek: true})
-		if err != nil || logins != row.logins || d.Results[0].Remaining != 97 {
-			t.Errorf("%s: %d logins ran, want %d; %+v left, %v", why, logins, row.logins, d.Results, err)
-		}
+		expect.True(t, err == nil && logins == row.logins && d.Results[0].Remaining == 97,
+			"%s: %d logins ran, want %d; %+v left, %v", why, logins, row.logins, d.Results, err)
 	}
 }
 
@@ -202,9 +201,8 @@ func TestOutcome(t *testing.T) {
 		}
 		r.GET("/", row.handle)
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-		if len(got) != 1 || got[0].Status != row.status || (got[0].Err != nil) != row.err {
-			t.Errorf("%s: the outcomes are %+v, want status %d, error %v", why, got, row.status, row.err)
-		}
+		expect.True(t, len(got) == 1 && got[0].Status == row.status && (got[0].Err != nil) == row.err,
+			"%s: the outcomes are %+v, want status %d, error %v", why, got, row.status, row.err)
 	}
 }
 

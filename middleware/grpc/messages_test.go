@@ -233,9 +233,8 @@ func TestHandlers(t *testing.T) {
 		for range 2 {
 			err = conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty), grpc.Trailer(&trailer))
 		}
-		if status.Code(err) != row.want || len(trailer["grpc-retry-pushback-ms"]) != 1 {
-			t.Errorf("%s: %v, trailer %v; want %v", why, err, trailer, row.want)
-		}
+		expect.True(t, status.Code(err) == row.want && len(trailer["grpc-retry-pushback-ms"]) == 1,
+			"%s: %v, trailer %v; want %v", why, err, trailer, row.want)
 	}
 }
 
@@ -273,9 +272,8 @@ func TestInitialMetadata(t *testing.T) {
 	conn := s.serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(l), grpclimit.Unary(counted(99))}, []grpc.StreamServerInterceptor{grpclimit.Stream(l), grpclimit.Stream(counted(99))})
 	check := func(why string, err error, header metadata.MD) {
 		t.Helper()
-		if err != nil || len(header["own"]) != 1 || len(header["x-ratelimit-limit"]) != 1 {
-			t.Errorf("%s: header %v, %v", why, header, err)
-		}
+		expect.True(t, err == nil && len(header["own"]) == 1 && len(header["x-ratelimit-limit"]) == 1,
+			"%s: header %v, %v", why, header, err)
 	}
 	for _, way := range []string{"set", "send"} {
 		var header metadata.MD
@@ -304,9 +302,8 @@ func TestWrappedTransport(t *testing.T) {
 	conn := s.serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(counted(9)), wrap, grpclimit.Unary(counted(5))}, nil)
 	var header metadata.MD
 	err := conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty), grpc.Header(&header))
-	if err != nil || own != 1 || len(header["own"]) != 1 || len(header["x-ratelimit-limit"]) != 1 {
-		t.Errorf("header %v, %v; the wrapper got %d fields", header, err, own)
-	}
+	expect.True(t, err == nil && own == 1 && len(header["own"]) == 1 && len(header["x-ratelimit-limit"]) == 1,
+		"header %v, %v; the wrapper got %d fields", header, err, own)
 }
 
 // A counting is a transport that counts the calls of SetHeader.

@@ -217,9 +217,8 @@ func TestDenials(t *testing.T) {
 			_, err = call(t.Context(), s, "search")
 		}
 		d := denialOf(t, err)
-		if !slices.Equal(d.Rules, row.want) || (d.RetryAfterSeconds == nil) != row.never {
-			t.Errorf("%s: the data are %+v, want rules %q", why, d, row.want)
-		}
+		expect.True(t, slices.Equal(d.Rules, row.want) && (d.RetryAfterSeconds == nil) == row.never,
+			"%s: the data are %+v, want rules %q", why, d, row.want)
 		admitted := 1
 		if row.never {
 			admitted = 0

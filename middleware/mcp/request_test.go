@@ -210,12 +210,10 @@ func TestKeys(t *testing.T) {
 					}
 				}
 			}
-			if len(got) != 4 || got[0] != got[1] || got[2] != got[3] || (got[0] == got[2]) != (row.want != "session:") {
-				t.Errorf("the keys are %q", got)
-			}
-			if !strings.HasPrefix(got[0], row.want) || (got[0] == "") != (row.want == "") {
-				t.Errorf("the keys are %q, %v; want %q", got, errs, row.want)
-			}
+			expect.True(t, len(got) == 4 && got[0] == got[1] && got[2] == got[3] && (got[0] == got[2]) == (row.want != "session:"),
+				"the keys are %q", got)
+			expect.True(t, strings.HasPrefix(got[0], row.want) && (got[0] == "") == (row.want == ""),
+				"the keys are %q, %v; want %q", got, errs, row.want)
 		})
 	}
 	r, _ := http.NewRequest(http.MethodPost, "/tools/call/search", nil)
@@ -298,9 +296,8 @@ func TestAddresses(t *testing.T) {
 			return k, err
 		})}))
 		_, err := call(t.Context(), overHTTP(t, newServer(mcplimit.New(l)), false)(""), "search")
-		if codeOf(err) != jsonrpc.CodeInvalidParams || got == nil || !strings.Contains(got.Error(), "mount stdlib outside") {
-			t.Errorf("%s: the client gets %v, the log %v", name, err, got)
-		}
+		expect.True(t, codeOf(err) == jsonrpc.CodeInvalidParams && got != nil && strings.Contains(got.Error(), "mount stdlib outside"),
+			"%s: the client gets %v, the log %v", name, err, got)
 	}
 }
 

@@ -100,9 +100,8 @@ func TestOutcomes(t *testing.T) {
 			case o = <-outcomes:
 			case <-time.After(20 * time.Second):
 			}
-			if o.Status != row.status || (o.Err != nil) != row.err || o.Cost != 1 {
-				t.Errorf("a tool that %s, %s: %+v, want status %d", row.why, transport, o, row.status)
-			}
+			expect.True(t, o.Status == row.status && (o.Err != nil) == row.err && o.Cost == 1,
+				"a tool that %s, %s: %+v, want status %d", row.why, transport, o, row.status)
 			if left := remainingSoon(t, l, "tools", 7); left != 7 || len(outcomes) > 0 {
 				t.Errorf("a tool that %s, %s: %d left, want 7; settled %d more times", row.why, transport, left, len(outcomes))
 			}

@@ -64,9 +64,8 @@ func TestUsage(t *testing.T) {
 	var first string
 	for range 1000 {
 		w := askUsage(h, "ann")
-		if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
-			t.Fatalf("got %d, %v", w.Code, w.Header())
-		}
+		must.True(t, w.Code == 200 && w.Header().Get("Cache-Control") == "no-store" && w.Header().Get("Content-Type") == "application/json",
+			"got %d, %v", w.Code, w.Header())
 		if first == "" {
 			first = w.Body.String()
 		}
@@ -250,9 +249,8 @@ func TestUsageOfNamedRules(t *testing.T) {
 		if slices.Contains(tt.rules, "plans") && !strings.Contains(log.String(), "there is no rule") {
 			t.Errorf("%q: the log is %q", tt.rules, log.String())
 		}
-		if strings.Contains(w.Body.String(), "plans") || strings.Contains(w.Body.String(), "like") {
-			t.Errorf("%q: the response tells %s", tt.rules, w.Body)
-		}
+		expect.True(t, !strings.Contains(w.Body.String(), "plans") && !strings.Contains(w.Body.String(), "like"),
+			"%q: the response tells %s", tt.rules, w.Body)
 	}
 }
 

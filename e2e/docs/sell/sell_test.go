@@ -71,9 +71,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 				n, _ := strconv.Atoi(resp.Header.Get("X-Ratelimit-" + name))
 				return n
 			}
-			if field("Limit") == 0 || field("Limit") != field("Used")+field("Remaining") {
-				t.Errorf("headers do not add up: %v", resp.Header)
-			}
+			expect.True(t, field("Limit") != 0 && field("Limit") == field("Used")+field("Remaining"),
+				"headers do not add up: %v", resp.Header)
 		}
 		expect.Equal(t, admitted, want, "of %d requests of %s were admitted", n, customer)
 	}

@@ -226,9 +226,8 @@ func testCallOutcome(t *testing.T, a Adapter) {
 						t.Errorf("got %d %q %v, without a limiter %d %q %v", got.StatusCode, got.body, got.Trailer, want.StatusCode, want.body, want.Trailer)
 					}
 				})
-				if o.Status != row.status || o.Err != nil || o.Bytes != int64(len(want.body)) {
-					t.Errorf("the outcome is %+v, want status %d", o, row.status)
-				}
+				expect.True(t, o.Status == row.status && o.Err == nil && o.Bytes == int64(len(want.body)),
+					"the outcome is %+v, want status %d", o, row.status)
 			})
 		}
 	}
@@ -257,9 +256,8 @@ func FuzzCalls(f *testing.F, a Adapter) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		expect.True(t, bytes.Equal(w.Body.Bytes(), body), "the client gets %q, want %q", w.Body, body)
-		if len(ends.seen) != 1 || ends.seen[0].Err != nil || ends.seen[0].Bytes != int64(len(body)) {
-			t.Errorf("the outcomes are %+v", ends.seen)
-		}
+		expect.True(t, len(ends.seen) == 1 && ends.seen[0].Err == nil && ends.seen[0].Bytes == int64(len(body)),
+			"the outcomes are %+v", ends.seen)
 	})
 }
 
@@ -345,9 +343,8 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 		expect.NoError(t, err, "unexpected error")
 		details = append(details, d.Type+" "+string(value))
 	}
-	if err != nil || failure.Code != want.name || failure.Message == "" || !slices.Equal(details, want.details) {
-		t.Errorf("%v: %+v with details %q, want %+v", err, failure, details, want)
-	}
+	expect.True(t, err == nil && failure.Code == want.name && failure.Message != "" && slices.Equal(details, want.details),
+		"%v: %+v with details %q, want %+v", err, failure, details, want)
 	if got := r.Header["Content-Type"]; r.StatusCode != status || len(got) != 1 || got[0] != contentType {
 		t.Errorf("status %d of type %q, want %d of type %s", r.StatusCode, got, status, contentType)
 	}
@@ -444,8 +441,7 @@ func testCallNested(t *testing.T, a Adapter) {
 		s := a.serve(t, app)
 		s.send(c.request(s.URL))
 		s.Close()
-		if len(ends.seen) != 1 || ends.seen[0].Status != http.StatusTooManyRequests {
-			t.Errorf("%s: the outcomes are %+v, want status 429", name, ends.seen)
-		}
+		expect.True(t, len(ends.seen) == 1 && ends.seen[0].Status == http.StatusTooManyRequests,
+			"%s: the outcomes are %+v, want status 429", name, ends.seen)
 	}
 }

@@ -139,9 +139,8 @@ func testSkips(t *testing.T, a Adapter) {
 			for path, want := range map[string]string{"/healthz": skippedRoutes[0], "/static/app.js": skippedRoutes[1]} {
 				limited, served = false, ""
 				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
-				if limited || served != want {
-					t.Errorf("GET %s, cleaned by %s: served by %q, limited %v; want it skipped", path, name, served, limited)
-				}
+				expect.True(t, !limited && served == want,
+					"GET %s, cleaned by %s: served by %q, limited %v; want it skipped", path, name, served, limited)
 			}
 		}
 	}

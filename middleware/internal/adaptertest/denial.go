@@ -115,9 +115,8 @@ func (r reply) problem(t testing.TB, status int) map[string]any {
 func (r reply) wantNoBody(t testing.TB, status int) {
 	t.Helper()
 	r.wantStatus(t, status)
-	if r.body != "" || r.Header.Get("Content-Type") != "" {
-		t.Errorf("HEAD: body %q of type %q, want none", r.body, r.Header.Get("Content-Type"))
-	}
+	expect.True(t, r.body == "" && r.Header.Get("Content-Type") == "",
+		"HEAD: body %q of type %q, want none", r.body, r.Header.Get("Content-Type"))
 	expect.Equal(t, r.Header.Get("Cache-Control"), "no-store", "HEAD: Cache-Control")
 }
 

@@ -143,9 +143,8 @@ func testErrorHandler(t *testing.T, a Adapter) {
 			got := a.serve(t, app).get("/")
 			got.wantStatus(t, http.StatusTeapot)
 			got.wantLimiting(t)
-			if got.body != "<html>" || strings.Contains(got.Header.Get("Content-Type"), "json") || calls.Load() != 1 {
-				t.Errorf("header %v, body %q, %d calls", got.Header, got.body, calls.Load())
-			}
+			expect.True(t, got.body == "<html>" && !strings.Contains(got.Header.Get("Content-Type"), "json") && calls.Load() == 1,
+				"header %v, body %q, %d calls", got.Header, got.body, calls.Load())
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	codes "github.com/spillgate/spillgate/middleware/internal/call"
 )
 
@@ -106,9 +107,8 @@ func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 	t.Helper()
 	all := fmt.Sprint(r)
 	expect.True(t, !strings.Contains(all, secret) && !strings.Contains(all, "spillgate"), "the reply reveals internals: %s", all)
-	if r.Code != want.code || r.Message == "" || !slices.Equal(r.Details, want.details) || !r.TrailersOnly {
-		t.Errorf("got %+v, want %+v, trailers only", r, want)
-	}
+	expect.True(t, r.Code == want.code && r.Message != "" && slices.Equal(r.Details, want.details) && r.TrailersOnly,
+		"got %+v, want %+v, trailers only", r, want)
 	if got := r.Trailer["Grpc-Retry-Pushback-Ms"]; !slices.Equal(got, []string{want.pushback}) {
 		t.Errorf("pushback %q, want %q", got, want.pushback)
 	}
@@ -206,9 +206,8 @@ func (n Native) outcomeOf(t *testing.T, handle func(context.Context) int, ask fu
 	l, store, ends := holding()
 	g := Guard{Limiter: l}
 	ask(n.Serve(t, []Guard{g, g, g}, handle))
-	if len(ends.seen) != 1 || len(store.settled) != 1 {
-		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
-	}
+	must.True(t, len(ends.seen) == 1 && len(store.settled) == 1,
+		"the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
 	c := store.settled[0]
 	expect.True(t, c.Held && c.Final == ends.seen[0].Cost && !c.At.IsZero(), "settled was %+v", c)
 	return ends.seen[0]
@@ -247,9 +246,8 @@ func (n Native) testSetCost(t *testing.T) {
 		late, during, other = ctx, core.SetCost(ctx, "api", 58), core.SetCost(ctx, "elsewhere", 1)
 		return 0
 	}, func(send func(context.Context) NativeReply) { send(t.Context()) })
-	if got.Cost != 58 || !during || other || core.SetCost(late, "api", 1) {
-		t.Errorf("the outcome is %+v; SetCost says %v, %v for another rule", got, during, other)
-	}
+	expect.True(t, got.Cost == 58 && during && !other && !core.SetCost(late, "api", 1),
+		"the outcome is %+v; SetCost says %v, %v for another rule", got, during, other)
 }
 
 func (n Native) testTwoLimiters(t *testing.T) {
@@ -285,9 +283,8 @@ func (n Native) testMountedTwice(t *testing.T) {
 func (n Native) testNested(t *testing.T) {
 	outer, _, ends := holding()
 	n.once(t, mustNotRun(t), Guard{Limiter: outer}, Guard{Limiter: scripted(empty)})
-	if len(ends.seen) != 1 || ends.seen[0].Status != http.StatusTooManyRequests {
-		t.Errorf("the outcomes are %+v, want status 429", ends.seen)
-	}
+	expect.True(t, len(ends.seen) == 1 && ends.seen[0].Status == http.StatusTooManyRequests,
+		"the outcomes are %+v, want status 429", ends.seen)
 }
 
 func (n Native) testAtOnce(t *testing.T) {

@@ -125,9 +125,8 @@ func testOutcome(t *testing.T, a Adapter) {
 						_ = resp.Body.Close()
 					}
 				})
-				if !slices.Contains(row.status, o.Status) || o.Bytes != row.bytes || (o.Err != nil) != row.err || o.Cost != 1 {
-					t.Errorf("the outcome is %+v, want %+v", o, row)
-				}
+				expect.True(t, slices.Contains(row.status, o.Status) && o.Bytes == row.bytes && (o.Err != nil) == row.err && o.Cost == 1,
+					"the outcome is %+v, want %+v", o, row)
 			})
 		}
 	}
@@ -147,9 +146,8 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	s.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	ask(s)
 	<-ended
-	if len(ends.seen) != 1 || len(store.settled) != 1 {
-		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
-	}
+	must.True(t, len(ends.seen) == 1 && len(store.settled) == 1,
+		"the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
 	c := store.settled[0]
 	expect.True(t, c.Held && c.Final == ends.seen[0].Cost && !c.At.IsZero(), "settled was %+v", c)
 	return ends.seen[0]
@@ -188,9 +186,8 @@ func testSetCost(t *testing.T, a Adapter) {
 		during = core.SetCost(ctx, "api", 58)
 		other, negative = core.SetCost(ctx, "elsewhere", 1), core.SetCost(ctx, "api", -1)
 	}, false, func(s *server) { s.get("/").wantStatus(t, 200) })
-	if o.Cost != 58 || !during || other || negative || core.SetCost(ctx, "api", 1) {
-		t.Errorf("the outcome is %+v; SetCost says %v, %v for another rule, %v below 0", o, during, other, negative)
-	}
+	expect.True(t, o.Cost == 58 && during && !other && !negative && !core.SetCost(ctx, "api", 1),
+		"the outcome is %+v; SetCost says %v, %v for another rule, %v below 0", o, during, other, negative)
 }
 
 // optional lists the optional interfaces of a ResponseWriter.

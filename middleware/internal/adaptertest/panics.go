@@ -85,9 +85,8 @@ func testPanics(t *testing.T, a Adapter) {
 				status = resp.StatusCode
 				_ = resp.Body.Close()
 			}
-			if f.armed.Load() || status != row.status {
-				t.Errorf("tripped: %v; status %d, want %d", !f.armed.Load(), status, row.status)
-			}
+			expect.True(t, !f.armed.Load() && status == row.status,
+				"tripped: %v; status %d, want %d", !f.armed.Load(), status, row.status)
 			for range row.admitted {
 				s.get("/").wantStatus(t, http.StatusOK)
 			}

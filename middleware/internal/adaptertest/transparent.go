@@ -295,9 +295,8 @@ func testEarlyHints(t *testing.T, a Adapter) {
 			}}
 			r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
 			got := s.send(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
-			if got.StatusCode != http.StatusOK || got.body != "ok" || hints.Load() != 1 {
-				t.Errorf("%s: status %d, body %q, %d hints", name, got.StatusCode, got.body, hints.Load())
-			}
+			expect.True(t, got.StatusCode == http.StatusOK && got.body == "ok" && hints.Load() == 1,
+				"%s: status %d, body %q, %d hints", name, got.StatusCode, got.body, hints.Load())
 		}
 	}
 }
@@ -319,8 +318,7 @@ func testExpectContinue(t *testing.T, a Adapter) {
 		r.Header.Set("Expect", "100-continue")
 		got := s.send(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 		got.wantStatus(t, row.status)
-		if asked.Load() != row.asked || row.asked != (got.body == "body") {
-			t.Errorf("%s: asked for the body: %v, answer %q", row.why, asked.Load(), got.body)
-		}
+		expect.True(t, asked.Load() == row.asked && row.asked == (got.body == "body"),
+			"%s: asked for the body: %v, answer %q", row.why, asked.Load(), got.body)
 	}
 }

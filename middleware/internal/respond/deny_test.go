@@ -232,9 +232,8 @@ func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 			want, _ := json.Marshal(page(&p, h))
 			expect.True(t, len(h) == 1 && h.Get("Cache-Control") == noStore, "%s: header %v before it is marshalled", why, h)
 			got, err := marshalling(&p)[how]()
-			if err != nil || string(bytes.TrimSpace(got)) != string(want) || h.Get("Content-Type") != ContentType {
-				t.Errorf("%s by %s: %s of type %q, %v; want %s", why, how, got, h.Get("Content-Type"), err, want)
-			}
+			expect.True(t, err == nil && string(bytes.TrimSpace(got)) == string(want) && h.Get("Content-Type") == ContentType,
+				"%s by %s: %s of type %q, %v; want %s", why, how, got, h.Get("Content-Type"), err, want)
 		}
 	}
 }

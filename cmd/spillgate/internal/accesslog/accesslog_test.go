@@ -234,9 +234,8 @@ func TestClients(t *testing.T) {
 	} {
 		line := tt.columns + ` [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5`
 		r, e := lastOf(t, strings.NewReader(line), Options{Format: "common"})
-		if e.Client != tt.client || e.User != tt.user || r.BadSum != 1-min(1, len(tt.client)) {
-			t.Errorf("%s: got client %q, user %q, bad %v", tt.columns, e.Client, e.User, r.Bad)
-		}
+		expect.True(t, e.Client == tt.client && e.User == tt.user && r.BadSum == 1-min(1, len(tt.client)),
+			"%s: got client %q, user %q, bad %v", tt.columns, e.Client, e.User, r.Bad)
 		if field, ok := strings.CutSuffix(tt.columns, " - -"); ok && !strings.Contains(strings.ReplaceAll(field, ", ", ""), " ") {
 			object, _ := json.Marshal(map[string]any{"client": field, "time": 1760104536, "method": "GET", "path": "/"})
 			if r, e := lastOf(t, bytes.NewReader(object), Options{Format: "json"}); e.Client != tt.client || r.BadSum != 1-min(1, len(tt.client)) {
@@ -319,9 +318,8 @@ func TestDurations(t *testing.T) {
 		if err == nil {
 			err = r.Next(&e)
 		}
-		if err != nil || e.Duration != tt.want || r.First.Timed != (tt.want >= 0) {
-			t.Errorf("%s: got %v, %v, timed %v, want %v", text, e.Duration, err, r.First.Timed, tt.want)
-		}
+		expect.True(t, err == nil && e.Duration == tt.want && r.First.Timed == (tt.want >= 0),
+			"%s: got %v, %v, timed %v, want %v", text, e.Duration, err, r.First.Timed, tt.want)
 	}
 	for _, tt := range logs {
 		if tt.format != "caddy" && tt.format != "traefik-json" && tt.format != "envoy" {
@@ -452,9 +450,8 @@ func TestLogsWithoutRequests(t *testing.T) {
 func TestByteOrderMarks(t *testing.T) {
 	text := "\ufeff" + logs[0].lines + "\n"
 	r, e := lastOf(t, strings.NewReader(text+text), Options{})
-	if r.Entries != 2 || r.BadSum != 0 || e.Client != "203.0.113.7" {
-		t.Errorf("got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
-	}
+	expect.True(t, r.Entries == 2 && r.BadSum == 0 && e.Client == "203.0.113.7",
+		"got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 }
 
 func BenchmarkParse(b *testing.B) {

@@ -24,9 +24,8 @@ func debian(t *testing.T) []string {
 	if len(paths) > 0 {
 		return paths
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("Debian's logs are not there: .ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian unpacks them")
-	}
+	must.True(t, os.Getenv("CI") == "",
+		"Debian's logs are not there: .ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian unpacks them")
 	t.Skip("Debian's logs are not there: .ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian unpacks them")
 	return nil
 }
@@ -59,9 +58,8 @@ func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 	for err == nil {
 		err = r.Next(&e)
 	}
-	if !errors.Is(err, io.EOF) || r.Entries < want || r.BadSum != len(r.Bad) {
-		t.Errorf("%s: got %v, %d requests, want %d; %d bad lines, %d reported", path, err, r.Entries, want, r.BadSum, len(r.Bad))
-	}
+	expect.True(t, errors.Is(err, io.EOF) && r.Entries >= want && r.BadSum == len(r.Bad),
+		"%s: got %v, %d requests, want %d; %d bad lines, %d reported", path, err, r.Entries, want, r.BadSum, len(r.Bad))
 	lines, blank := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), 0
 	for _, line := range lines {
 		if strings.TrimRight(line, "\r") == "" || format == "cloudfront" && strings.HasPrefix(line, "#") {
@@ -76,8 +74,7 @@ func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 		t.Errorf("%s as %s: %d of %d lines are requests, %d about no request, %d bad, %d blank", path, r.Format, r.Entries, len(lines), r.Others, r.BadSum, blank)
 	}
 	for _, bad := range r.Bad {
-		if bad.Line < 1 || bad.Line > len(lines) || bad.Why == "" || lines[bad.Line-1] == "" {
-			t.Errorf("%s: bad line %+v", path, bad)
-		}
+		expect.True(t, bad.Line >= 1 && bad.Line <= len(lines) && bad.Why != "" && lines[bad.Line-1] != "",
+			"%s: bad line %+v", path, bad)
 	}
 }

@@ -63,9 +63,8 @@ func TestWholeSecondsGiveARange(t *testing.T) {
 		log = append(log, e)
 	}
 	rep := run(t, "rules: [{key: ip, limits: 5/s;burst=1}]", Options{}, log)
-	if rep.Denied != 8 || rep.AtLeast == nil || *rep.AtLeast != 0 {
-		t.Errorf("got %d denied, at least %v; want 8, 0", rep.Denied, rep.AtLeast)
-	}
+	expect.True(t, rep.Denied == 8 && rep.AtLeast != nil && *rep.AtLeast == 0,
+		"got %d denied, at least %v; want 8, 0", rep.Denied, rep.AtLeast)
 	log[9].Seconds = false
 	if rep := run(t, "rules: [{key: ip, limits: 1/s}]", Options{}, log); rep.AtLeast != nil {
 		t.Errorf("got a range of %d for a log with fractions", *rep.AtLeast)
@@ -92,9 +91,8 @@ func TestInterruptedReplayReports(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	rep, err := Run(ctx, rules(t, "rules: [{key: ip, limits: 1/h}]"), []Source{&log}, Options{Progress: func(int) { cancel() }})
-	if err != nil || !rep.Incomplete || rep.Requests == 0 || rep.Requests == 40_000 || rep.Denied != rep.Requests-1 {
-		t.Errorf("got %v, %d of %d requests", err, rep.Denied, rep.Requests)
-	}
+	expect.True(t, err == nil && rep.Incomplete && rep.Requests != 0 && rep.Requests != 40_000 && rep.Denied == rep.Requests-1,
+		"got %v, %d of %d requests", err, rep.Denied, rep.Requests)
 }
 
 // A request that several dry runs would deny counts once. A request that another rule denies does not count.
@@ -105,9 +103,8 @@ func TestDryRunsCountWhatTheyWouldDeny(t *testing.T) {
   - {name: third, key: ip, limits: 9/h, dry_run: true}
   - {name: all, key: ip, limits: 3/h}
 `, Options{}, entries{sent(0, "a", "/"), sent(1, "a", "/"), sent(2, "a", "/"), sent(3, "a", "/"), sent(4, "b", "/")})
-	if rep.Would != 2 || rep.Denied != 1 {
-		t.Errorf("dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
-	}
+	expect.True(t, rep.Would == 2 && rep.Denied == 1,
+		"dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
 }
 
 // TestCalendarWindowsTurnAtLocalMidnight replays requests around midnight in Berlin. UTC is an hour or two behind.
@@ -158,9 +155,8 @@ func TestRangeOfDenials(t *testing.T) {
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: ["+tt.rules+"]", tt.o, wholeSeconds(append(entries(nil), tt.log...)))
-		if rep.Denied != tt.denied || rep.AtLeast == nil || *rep.AtLeast != tt.least || rep.Failed > 0 {
-			t.Errorf("%s: got %d denied, at least %v; want %d, %d", tt.why, rep.Denied, *rep.AtLeast, tt.denied, tt.least)
-		}
+		expect.True(t, rep.Denied == tt.denied && rep.AtLeast != nil && *rep.AtLeast == tt.least && rep.Failed <= 0,
+			"%s: got %d denied, at least %v; want %d, %d", tt.why, rep.Denied, *rep.AtLeast, tt.denied, tt.least)
 	}
 }
 

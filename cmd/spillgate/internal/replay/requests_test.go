@@ -39,9 +39,8 @@ func TestManyRoutesAreBounded(t *testing.T) {
 		r.player.requests.URL.Path = "/a" + strings.Repeat("x", i%30) + fmt.Sprint(i)
 		r.countRoute(&accesslog.Entry{Method: "GET"})
 	}
-	if len(r.routes) != 10_001 || r.routes["others"] != 10_000 {
-		t.Errorf("got %d routes, %d others", len(r.routes), r.routes["others"])
-	}
+	expect.True(t, len(r.routes) == 10_001 && r.routes["others"] == 10_000,
+		"got %d routes, %d others", len(r.routes), r.routes["others"])
 }
 
 func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
@@ -52,9 +51,8 @@ func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 		t.Errorf("got %+v", q.Request)
 	}
 	q.Set(&accesslog.Entry{Target: "/"})
-	if len(q.Request.Header) > 0 || q.Request.Host != "" || q.URL.RawQuery != "" || q.Request.RemoteAddr != "" {
-		t.Errorf("got %+v", q.Request)
-	}
+	expect.True(t, len(q.Request.Header) == 0 && q.Request.Host == "" && q.URL.RawQuery == "" && q.Request.RemoteAddr == "",
+		"got %+v", q.Request)
 	if q := NewRequests(rules(t, "rules: [{key: ip, limits: 1/s}]")); q.Users {
 		t.Error("no rule asks for a user")
 	}
@@ -108,9 +106,8 @@ func TestTimelineDoublesItsColumns(t *testing.T) {
 		line.add(at, at, i%5 == 0, i%2 == 0)
 	}
 	line.add(noon.Add(500*time.Second), noon, false, false) // late
-	if line.Width != 8*time.Second || len(line.Asked) != 63 || !line.From.Equal(noon) {
-		t.Fatalf("got %d columns of %v", len(line.Asked), line.Width)
-	}
+	must.True(t, line.Width == 8*time.Second && len(line.Asked) == 63 && line.From.Equal(noon),
+		"got %d columns of %v", len(line.Asked), line.Width)
 	asked, denied, would := 0, 0, 0
 	for i := range line.Asked {
 		asked, denied, would = asked+line.Asked[i], denied+line.Denied[i], would+line.Would[i]
@@ -118,9 +115,8 @@ func TestTimelineDoublesItsColumns(t *testing.T) {
 			t.Errorf("column %d has %d requests, want 8", i, line.Asked[i])
 		}
 	}
-	if asked != 501 || denied != 100 || would != 200 {
-		t.Errorf("got %d requests, %d denied, %d denied by dry runs only; want 501, 100, 200", asked, denied, would)
-	}
+	expect.True(t, asked == 501 && denied == 100 && would == 200,
+		"got %d requests, %d denied, %d denied by dry runs only; want 501, 100, 200", asked, denied, would)
 }
 
 // TestReplayReportsWaits checks who would wait, and for how long, also in a dry run. A request that another rule denies
@@ -137,7 +133,6 @@ func TestReplayReportsWaits(t *testing.T) {
 	if got := fmt.Sprintf("%+v", *w); got != "{Waited:3 Mean:1.333333333s Longest:2s Clients:[{Key:ip:1.1.1.1 Waited:2 Longest:2s} {Key:ip:2.2.2.2 Waited:1 Longest:1s}]}" {
 		t.Errorf("got %s", got)
 	}
-	if dry.Waited != 1 || dry.Longest != time.Second || rep.Denied != 1 || rep.Rules[2].Waits != nil {
-		t.Errorf("dry run %+v, %d denied", dry, rep.Denied)
-	}
+	expect.True(t, dry.Waited == 1 && dry.Longest == time.Second && rep.Denied == 1 && rep.Rules[2].Waits == nil,
+		"dry run %+v, %d denied", dry, rep.Denied)
 }

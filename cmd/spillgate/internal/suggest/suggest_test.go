@@ -31,8 +31,7 @@ const perIP = "rules: [{key: ip, limits: 1/s}]"
 
 func run(t rapid.TB, src string, keep float64, log entries) *Report {
 	t.Helper()
-	rep, err := Run(context.Background(), rules(t, src), []replay.Source{&log}, Options{Keep: keep, Within: time.Minute})
-	must.Do(t, err)
+	rep := must.Get(Run(context.Background(), rules(t, src), []replay.Source{&log}, Options{Keep: keep, Within: time.Minute}))(t)
 	return rep
 }
 
@@ -88,9 +87,8 @@ func TestSuggestedLimitAdmitsLeast(t *testing.T) {
 	if c := rep.Chosen; c == nil || c.Limit != "10/s" || c.Burst != 10 || c.Hit != 0 || fmt.Sprint(c.Most) != "[{ip:a 20 10} {ip:b 10 1} {ip:c 1 1}]" {
 		t.Errorf("got %+v, want 10/s, whose burst is 10 anyway", c)
 	}
-	if rep.at(t, "5/s").Suitable || !rep.at(t, "10/s").Suitable || !rep.at(t, "1000/s").Suitable {
-		t.Error("5/s needs 15, rounded up to 16, which refills within 3.2s")
-	}
+	expect.True(t, !rep.at(t, "5/s").Suitable && rep.at(t, "10/s").Suitable && rep.at(t, "1000/s").Suitable,
+		"5/s needs 15, rounded up to 16, which refills within 3.2s")
 	// In a log of two minutes, 1/s fits, which needs 19, rounded up to 20, and admits 80 in a minute, and so does 2/s, which needs
 	// 18 and admits 20 in a second.
 	for within, want := range map[time.Duration]string{time.Minute: "1/s;burst=20", time.Second: "2/s;burst=18", time.Millisecond: "10/s"} {
@@ -113,9 +111,8 @@ func TestRuleSaysWhichRequestsCount(t *testing.T) {
 	src := "rules: [{key: 'first(header(X-A), ip)', match: GET /login, limits: 1/s}]"
 	all := len(log)
 	rep, err := Run(t.Context(), rules(t, src), []replay.Source{&log}, Options{Options: replay.Options{SkipStatus: map[int]bool{429: true}}, Keep: 100})
-	if err != nil || rep.Skipped != 1 || rep.Requests+rep.Others+rep.Skipped != all || rep.Others != 15 || rep.Clients != 2 {
-		t.Errorf("got %+v, %v", rep, err)
-	}
+	expect.True(t, err == nil && rep.Skipped == 1 && rep.Requests+rep.Others+rep.Skipped == all && rep.Others == 15 && rep.Clients == 2,
+		"got %+v, %v", rep, err)
 	rep = run(t, "rules: [{key: header(X-A), limits: 1/s}]", 99, handMade())
 	expect.True(t, rep.Keyless == 31 && rep.Requests == 0 && rep.Chosen == nil && rep.Error != "", "without keys: got %+v", rep)
 }
@@ -127,9 +124,8 @@ func TestOneRequestAndOneInstant(t *testing.T) {
 			log = append(log, sent(0, "a", "/"))
 		}
 		rep := run(t, perIP, 99.9, log)
-		if rep.Chosen == nil || rep.Chosen.Burst != n || rep.Chosen.Hit != 0 || rep.Checked != nil || rep.TooFew != 2995 {
-			t.Errorf("%d requests at once: got %+v, %+v", n, rep, rep.Chosen)
-		}
+		expect.True(t, rep.Chosen != nil && rep.Chosen.Burst == n && rep.Chosen.Hit == 0 && rep.Checked == nil && rep.TooFew == 2995,
+			"%d requests at once: got %+v, %+v", n, rep, rep.Chosen)
 	}
 	if rep := run(t, perIP, 99.9, nil); rep.Chosen != nil || rep.Requests != 0 {
 		t.Errorf("an empty log: got %+v", rep)
@@ -143,9 +139,8 @@ func TestWholeSecondsGiveARangeOfBursts(t *testing.T) {
 	}
 	log = slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "c" })
 	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Millisecond})
-	if err != nil || rep.Chosen.Limit != "10/s" || rep.Chosen.EvenBurst != 1 {
-		t.Errorf("got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
-	}
+	expect.True(t, err == nil && rep.Chosen.Limit == "10/s" && rep.Chosen.EvenBurst == 1,
+		"got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
 }
 
 func TestInterruptedRunReportsWhatItKnows(t *testing.T) {
@@ -155,9 +150,8 @@ func TestInterruptedRunReportsWhatItKnows(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	rep, err := Run(ctx, rules(t, perIP), []replay.Source{&log}, Options{Keep: 99, Options: replay.Options{Progress: func(int) { cancel() }}})
-	if err != nil || !rep.Incomplete || rep.Requests == 0 || rep.Requests == 40_000 || rep.Chosen == nil {
-		t.Errorf("got %v, %+v", err, rep)
-	}
+	expect.True(t, err == nil && rep.Incomplete && rep.Requests != 0 && rep.Requests != 40_000 && rep.Chosen != nil,
+		"got %v, %+v", err, rep)
 }
 
 // A replay with each limit gives the same counts.
@@ -175,9 +169,8 @@ func TestReplayHitsTheSameClients(t *testing.T) {
 		burst := rapid.IntRange(1, 40).Draw(t, "burst")
 		src := fmt.Sprintf("rules: [{key: ip, limits: %s}]", limitText(r.limit, burst))
 		again, err := replay.Run(context.Background(), rules(t, src), []replay.Source{&log}, replay.Options{Knows: func(string) bool { return false }})
-		if err != nil || again.Rules[0].KeysHit != r.HitBy(burst) {
-			t.Fatalf("%s: a replay hits %d clients, the table says %d; %v", src, again.Rules[0].KeysHit, r.HitBy(burst), err)
-		}
+		must.True(t, err == nil && again.Rules[0].KeysHit == r.HitBy(burst),
+			"%s: a replay hits %d clients, the table says %d; %v", src, again.Rules[0].KeysHit, r.HitBy(burst), err)
 	})
 }
 
@@ -278,14 +271,12 @@ func TestSuggestionHoldsForTheSecondHalf(t *testing.T) {
 			rep := run(t, perIP, keep, slices.Clone(log))
 			c := rep.Checked
 			t.Logf("seed %d, keep %v%%: %s hits %d of %d clients; learned from %d: %s hits %d of %d, %.3f%%", seed, keep, rep.Chosen.Limit, rep.Chosen.Hit, rep.Clients, c.Learned, c.Limit, c.Hit, c.Clients, c.Percent)
-			if !c.Holds() || c.Percent > 1.5*c.Promised {
-				t.Errorf("seed %d: the second half hits %.3f%%, more than 1.5 times the promised %.3f%%", seed, c.Percent, c.Promised)
-			}
+			expect.True(t, c.Holds() && c.Percent <= 1.5*c.Promised,
+				"seed %d: the second half hits %.3f%%, more than 1.5 times the promised %.3f%%", seed, c.Percent, c.Promised)
 			share := 100 * float64(rep.Chosen.Hit) / float64(rep.Clients)
 			expect.True(t, share <= 100-keep && rep.Chosen.Hit <= rep.MayHit, "seed %d: the log itself hits %.3f%%", seed, share)
-			if c.Clients < 3000 || rep.Chosen.Burst > 10_000 {
-				t.Errorf("seed %d: got %+v, %+v; want a test that says something", seed, c, rep.Chosen)
-			}
+			expect.True(t, c.Clients >= 3000 && rep.Chosen.Burst <= 10_000,
+				"seed %d: got %+v, %+v; want a test that says something", seed, c, rep.Chosen)
 		}
 	}
 }

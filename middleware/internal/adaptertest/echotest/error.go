@@ -77,9 +77,8 @@ func (v Version[E, C, H, M, R]) testErrorHandlerThatLogs(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != row.status || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v %s, %v", row.why, w.Code, w.Header(), w.Body, err)
 		}
-		if !strings.HasPrefix(logged, fmt.Sprintf("code=%d, message=%s", row.status, http.StatusText(row.status))) {
-			t.Errorf("%s: logged %q", row.why, logged)
-		}
+		expect.True(t, strings.HasPrefix(logged, fmt.Sprintf("code=%d, message=%s", row.status, http.StatusText(row.status))),
+			"%s: logged %q", row.why, logged)
 	}
 }
 
@@ -133,8 +132,7 @@ func (v Version[E, C, H, M, R]) testCallsBypassTheErrorHandler(t *testing.T) {
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
 		want := map[int]string{429: "8", 400: "3", 500: "13"}[row.status]
-		if w.Code != http.StatusOK || w.Header().Get("Grpc-Status") != want || w.Body.Len() > 0 {
-			t.Errorf("%s: %d %v %q, want Grpc-Status %s", row.why, w.Code, w.Header(), w.Body, want)
-		}
+		expect.True(t, w.Code == http.StatusOK && w.Header().Get("Grpc-Status") == want && w.Body.Len() <= 0,
+			"%s: %d %v %q, want Grpc-Status %s", row.why, w.Code, w.Header(), w.Body, want)
 	}
 }

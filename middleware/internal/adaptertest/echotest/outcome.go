@@ -158,9 +158,8 @@ func (v Version[E, C, H, M, R]) testOutcome(t *testing.T, more map[string]Ending
 			}
 		})
 		w := serve(e, http.MethodGet, "/")
-		if len(got) != 1 || got[0].Status != end.Status || (got[0].Err != nil) != end.Err {
-			t.Errorf("%s: the outcomes are %+v, want status %d, error %v", why, got, end.Status, end.Err)
-		}
+		expect.True(t, len(got) == 1 && got[0].Status == end.Status && (got[0].Err != nil) == end.Err,
+			"%s: the outcomes are %+v, want status %d, error %v", why, got, end.Status, end.Err)
 		expect.Equal(t, w.Code, end.Wire, "%s: the client", why)
 	}
 }
@@ -229,8 +228,7 @@ func (v Version[E, C, H, M, R]) testCallInGzip(t *testing.T) {
 		r.Header.Set("Content-Type", "application/connect+json")
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
-		if len(got) != 1 || got[0].Status != want || w.Body.String() == envelope {
-			t.Errorf("%q: the outcomes are %+v, want status %d; body %q", envelope, got, want, w.Body)
-		}
+		expect.True(t, len(got) == 1 && got[0].Status == want && w.Body.String() != envelope,
+			"%q: the outcomes are %+v, want status %d; body %q", envelope, got, want, w.Body)
 	}
 }

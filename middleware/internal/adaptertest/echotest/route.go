@@ -39,9 +39,8 @@ func (v Version[E, C, H, M, R]) testPatterns(t *testing.T) {
 	for _, row := range rows {
 		found = nil
 		serve(e, http.MethodGet, row.request)
-		if !slices.Equal(found, []string{row.want, row.want}) {
-			t.Errorf("%s: found %q, want %q twice", row.request, found, row.want)
-		}
+		expect.True(t, slices.Equal(found, []string{row.want, row.want}),
+			"%s: found %q, want %q twice", row.request, found, row.want)
 	}
 }
 
