@@ -33,7 +33,8 @@ func TestGuardChargesOnce(t *testing.T) {
 		t.Errorf("guarded twice: got %+v, %v; want the first decision", d, err)
 	}
 	third, err := l.Check(r)
-	expect.True(t, err == nil && third.Results[0].Remaining == 4 && third.At == first.At,
+	expect.Equal(t, third.At, first.At, "instant of the third decision")
+	expect.True(t, err == nil && third.Results[0].Remaining == 4,
 		"checked after: got %+v, %v; want the first decision", third, err)
 	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
@@ -169,7 +170,8 @@ func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
 	}
 	r, outer, _ := guard(core.Must(core.New([]core.Rule{perHour("a", 5)})), get("/"))
 	guard(core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})), r)
-	expect.True(t, seen.Allowed && seen.At == outer.At && len(seen.Results) == 1,
+	expect.Equal(t, seen.At, outer.At, "instant of the decision")
+	expect.True(t, seen.Allowed && len(seen.Results) == 1,
 		"got %+v, want what the outer limiter has decided", seen)
 }
 

@@ -274,7 +274,8 @@ func TestStragglers(t *testing.T) {
 		c.Fail(b.now, errDown)
 	}
 	calls[tripFailures].Succeed(b.now)
-	expect.True(t, b.resume == resume && b.pause == firstPause && !b.call(nil),
+	expect.Equal(t, b.resume, resume, "end of the pause")
+	expect.True(t, b.pause == firstPause && !b.call(nil),
 		"calls from before the pause changed it: %+v", b.State(b.now))
 	b.now = resume
 	expect.True(t, !b.call(nil), "a probe was let through while somebody still waits for a call")

@@ -71,7 +71,8 @@ func TestLogsAreMergedByTime(t *testing.T) {
 	const one = "rules: [{key: const(x), limits: 1/1h}]"
 	rep := run(t, "rules: [{key: 'join(ip, const(x))', limits: 0/s}]", Options{},
 		entries{sent(3, "c", "/"), sent(5, "e", "/")}, entries{sent(1, "a", "/"), sent(4, "d", "/")}, nil, entries{sent(2, "b", "/")})
-	expect.True(t, rep.Requests == 5 && rep.Timeline.From == noon, "got %+v", rep)
+	expect.Equal(t, rep.Requests, 5, "requests of %+v", rep)
+	expect.Equal(t, rep.Timeline.From, noon, "begin of the timeline")
 	for first, logs := range map[string][]entries{
 		"the earliest": {{sent(2, "x", "/late")}, {sent(1, "x", "/early")}},
 		"of one instant, in the order of the logs":  {{sent(1, "x", "/early")}, {sent(1, "x", "/late")}},
