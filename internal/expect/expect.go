@@ -104,17 +104,16 @@ func ErrorOf[V any](_ V, err error) error { return err }
 
 // Difference says that about is got where want is expected.
 func Difference(got, want any, about string) string {
-	g, w := text(got), text(want)
+	g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want)
 	if strings.Contains(g+w, "\n") {
 		return fmt.Sprintf("%s: got\n%s\nwant\n%s", about, g, w)
 	}
-	return fmt.Sprintf("%s: got %s, want %s", about, g, w)
+	return fmt.Sprintf("%s: got %s, want %s", about, text(got), text(want))
 }
 
-// text returns v as %+v does, and quotes a string that is a line.
+// text returns v as %+v does, and quotes a string.
 func text(v any) string {
-	s, ok := v.(string)
-	if ok && !strings.Contains(s, "\n") {
+	if s, ok := v.(string); ok {
 		return fmt.Sprintf("%q", s)
 	}
 	return fmt.Sprintf("%+v", v)
