@@ -20,7 +20,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	for _, name := range names {
 		expect.NoError(t, expect.ErrorOf(os.Stat(name[1])), "Stat")
 	}
-	expect.AtLeast(t, len(names), 12, "found names of files (the files of every step)")
+	expect.AtLeast(t, len(names), 12, "names of files (of every step)")
 }
 
 // TestPackageCommentNamesFilesThatExist checks the files that the package comment of core tells readers to open.
@@ -30,7 +30,7 @@ func TestPackageCommentNamesFilesThatExist(t *testing.T) {
 	for _, name := range names {
 		expect.NoError(t, expect.ErrorOf(os.Stat("core/"+name)), "Stat")
 	}
-	expect.AtLeast(t, len(names), 5, "found names of files (the files of every step)")
+	expect.AtLeast(t, len(names), 5, "names of files (of every step)")
 }
 
 // TestProgramsOfPackageComments checks that the first program in each package comment is also an example, so that the

@@ -124,7 +124,7 @@ func TestLongNamesStayApart(t *testing.T) {
 		var limited *LimitedError
 		must.True(t, errors.As(send(path), &limited) && limited.Status == 200 && (limited.Policy == long) == (len(long) <= 128),
 			"%d: %+v, want an error that names the limit", i, limited)
-		expect.AtMost(t, len(limited.Error()), 1024, "the error has bytes at most")
+		expect.AtMost(t, len(limited.Error()), 1024, "bytes of the error")
 		left = "5"
 		expect.Equal(t, send(path+"open"), nil, "%d: another long name is used up as well", i)
 	}

@@ -80,7 +80,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 				expect.True(t, strings.HasPrefix(err.Error(), "spillgate: ") && strings.Contains(err.Error(), tt.want),
 					"got error %q, want it to say %q", err, tt.want)
 			}
-			expect.Equal(t, remaining(t, l, "before"), 10, "the rule before was charged: left")
+			expect.Equal(t, remaining(t, l, "before"), 10, "left of the rule before")
 		})
 	}
 }

@@ -146,7 +146,7 @@ func TestSettleMistakes(t *testing.T) {
 	wantError(t, l.Settle(t.Context(), d, "a", -1), core.ErrInvalid, "settle: cost must not be negative, got -1")
 	wantError(t, l.Settle(t.Context(), d, "typo", 1), core.ErrInvalid, `spillgate: settle: there is no rule "typo"`)
 	expect.NoError(t, l.Settle(t.Context(), d, "jobs", 0), "a name that only the claim knows")
-	expect.Equal(t, remaining(t, l, "a"), 5, "a mistake settled something: left")
+	expect.Equal(t, remaining(t, l, "a"), 5, "left after a mistake")
 	if err := l.Settle(t.Context(), d, "a", 0); err != nil || remaining(t, l, "a") != 10 {
 		t.Errorf("got %v and %d left; a mistake must not use the settlement up", err, remaining(t, l, "a"))
 	}
@@ -198,7 +198,7 @@ func TestSettleWhileTheStoreIsDown(t *testing.T) {
 	l := withStore(s, []core.Rule{perHour("a", 10)})
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5})
 	s.fault = unreachable
-	expect.ErrorIs(t, l.Settle(t.Context(), d, "a", 1), core.ErrUnavailable, "ErrUnavailable")
+	expect.ErrorIs(t, l.Settle(t.Context(), d, "a", 1), core.ErrUnavailable, "settlement without the store")
 	s.fault = nil
 	if err := l.Settle(t.Context(), d, "a", 1); err != nil || remaining(t, l, "a") != 5 {
 		t.Errorf("got %v, %d left; what became of the first settlement is unknown, so there is no second", err, remaining(t, l, "a"))

@@ -81,7 +81,7 @@ func TestTakeMistakes(t *testing.T) {
 			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, tt.claim)
 			wantError(t, err, tt.kind, tt.want)
 			expect.True(t, !d.Allowed, "a mistake was admitted")
-			expect.Equal(t, remaining(t, l, "r"), 10, "the claim before the mistake was charged: left")
+			expect.Equal(t, remaining(t, l, "r"), 10, "left of the claim before the mistake")
 		})
 	}
 }

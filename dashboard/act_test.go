@@ -200,7 +200,7 @@ func TestSlowReaderIsDropped(t *testing.T) {
 		begun := time.Now()
 		w := &slowReader{reads: 3}
 		page.ServeHTTP(w, httptest.NewRequest("GET", "/events", nil))
-		expect.Equal(t, time.Since(begun), 13*time.Second, "the stream ended after (three seconds and the deadline of ten)")
+		expect.Equal(t, time.Since(begun), 13*time.Second, "end of the stream (three seconds and the deadline of ten)")
 		for i, end := range w.ends {
 			expect.Equal(t, end.Sub(begun), time.Duration(10+i)*time.Second, "event %d has the deadline", i)
 		}

@@ -173,7 +173,7 @@ func TestReadingIsLinear(t *testing.T) {
 			text := fmt.Sprint(err)
 			runtime.ReadMemStats(&after)
 			expect.AtMost(t, (after.TotalAlloc-before.TotalAlloc)>>20, 200, "MB allocated at most")
-			expect.AtMost(t, len(text), 200_000, "the error has bytes")
+			expect.AtMost(t, len(text), 200_000, "bytes of the error")
 			expect.True(t, (err == nil) == (tt.want == "") && strings.Contains(text, tt.want),
 				"got %.200s .. %.200s, want %q", text, text[max(0, len(text)-400):], tt.want)
 		})

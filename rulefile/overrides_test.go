@@ -108,7 +108,7 @@ func TestAHundredThousandOverridesAreReadInLinearTime(t *testing.T) {
 	must.True(t, err == nil && took <= 20*time.Second, "got %v after %v", err, took)
 	d := file.details[0].overrides
 	expect.True(t, d.count == 100_000 && file.Rules[0].DryRun, "got %d overrides, dry run %v", d.count, file.Rules[0].DryRun)
-	expect.Equal(t, limitsText(file.Rules[0].Override("user:99998")), "1003/month;tz=Europe/Berlin", "for user:99998")
+	expect.Equal(t, limitsText(file.Rules[0].Override("user:99998")), "1003/month;tz=Europe/Berlin", "limits of user:99998")
 }
 
 func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {

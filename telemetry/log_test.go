@@ -94,7 +94,7 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 		}
 		wantLines(t, b, "denied r user:ann 0", "denied r user:ann 99", "denied r user:ann 99")
 		tel.Flush()
-		expect.Equal(t, b.sum(t, "denied"), 250, "the lines account for denials")
+		expect.Equal(t, b.sum(t, "denied"), 250, "denials in the lines")
 		tel.Flush()
 		expect.Equal(t, len(b.lines), 4, "lines")
 		first := b.lines[0]
@@ -266,7 +266,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				tel.Flush()
-				expect.Equal(t, b.sum(t, "denied"), seconds*perSecond, "the lines account for denials")
+				expect.Equal(t, b.sum(t, "denied"), seconds*perSecond, "denials in the lines")
 			})
 		})
 	}

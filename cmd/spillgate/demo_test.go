@@ -98,7 +98,7 @@ func TestKeys(t *testing.T) {
 func TestGreetings(t *testing.T) {
 	p := must.Get(options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan())(t)
 	h := must.Get(newApp(p))(t)
-	expect.Equal(t, gin.Mode(), gin.ReleaseMode, "gin is in mode, in which it prints its routes")
+	expect.Equal(t, gin.Mode(), gin.ReleaseMode, "mode of gin, which prints its routes in another")
 	for path, want := range map[string]string{
 		"/stdlib/hello": "hello from net/http, 1 of 2 left\n",
 		"/chi/hello":    "hello from chi, 1 of 2 left\n",

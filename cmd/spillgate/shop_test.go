@@ -112,7 +112,7 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 		now := readPage(t, base)
 		return now.File.Hash != before.File.Hash && now.shopLimit() == "7/1s"
 	})
-	expect.AtMost(t, took, 3*time.Second, "active after (3s at most)")
+	expect.AtMost(t, took, 3*time.Second, "time until the file is active")
 
 	write("rules: [{naem: shop}]")
 	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "naem") })

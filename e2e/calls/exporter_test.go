@@ -85,7 +85,7 @@ func TestExporter(t *testing.T) {
 				address := serve(t, s, l, func(_ http.Header, d core.Decision) {
 					s.mu.Lock()
 					defer s.mu.Unlock()
-					expect.AtMost(t, time.Until(turn), 0, "a retry came too early")
+					expect.AtMost(t, time.Until(turn), 0, "time by which a retry came too early")
 					turn = time.Time{}
 					if !d.Allowed {
 						denied++

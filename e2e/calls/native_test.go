@@ -267,7 +267,7 @@ func TestNativeMessages(t *testing.T) {
 	if took := time.Since(begun); err != nil || got != messages || took < (messages-1)*time.Second/rate {
 		t.Errorf("%d messages in %v, %v; want %d at %d per second", got, took, err, messages, rate)
 	}
-	expect.AtMost(t, int64(heap)-int64(before.HeapAlloc), messages*size/4, "the heap grew by bytes")
+	expect.AtMost(t, int64(heap)-int64(before.HeapAlloc), messages*size/4, "bytes by which the heap grew")
 }
 
 // TestRulesOfBothProtocols limits a route of HTTP and a method of gRPC by one file, over one Redis.

@@ -161,5 +161,5 @@ func checkOutcomes(t *testing.T, file string, least int) {
 			t.Errorf("%s: status %s", name, status)
 		}
 	}
-	expect.AtLeast(t, len(right), least, "the rule was given the statuses of calls")
+	expect.AtLeast(t, len(right), least, "calls whose statuses the rule was given")
 }

@@ -31,7 +31,7 @@ func TestKilledUnder200Callers(t *testing.T) {
 			bound := map[string]int{"local": 2 * capacity, "open": capacity + int(g.degraded.Load()), "closed": capacity + byLocal}[mode]
 			expect.True(t, admitted <= bound && admitted != 0,
 				"%d requests were admitted, want some and at most %d", admitted, bound)
-			expect.AtMost(t, used(t, s.direct, mode, "k", slowly(capacity)), capacity, "Redis holds requests against the key")
+			expect.AtMost(t, used(t, s.direct, mode, "k", slowly(capacity)), capacity, "requests that Redis holds against the key")
 			s.log.wantTurns(t, 4)
 			g.wantBounded()
 		})

@@ -71,7 +71,7 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 			}
 			redistest.Wait(t, "what is late to arrive", func() bool { return executions(t, s.admin)-executed >= want })
 			expect.Equal(t, executions(t, s.admin)-executed, want, "the server executed")
-			expect.Equal(t, used(t, s.direct, "local", "k", limit)-held, want, "Redis holds requests against the key")
+			expect.Equal(t, used(t, s.direct, "local", "k", limit)-held, want, "requests that Redis holds against the key")
 		})
 	}
 }
@@ -98,6 +98,6 @@ func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	if got, want := executions(t, s.admin), s.proxy.Runs(); got != want {
 		t.Errorf("the server has executed %d runs, the store has sent %d", got, want)
 	}
-	expect.Equal(t, used(t, s.direct, "closed", "k", limit), n, "Redis holds requests against the key")
+	expect.Equal(t, used(t, s.direct, "closed", "k", limit), n, "requests that Redis holds against the key")
 	s.log.wantTransitions(t, 0)
 }

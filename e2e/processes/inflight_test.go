@@ -81,7 +81,7 @@ func (v *visitor) ask(addr, path string) *http.Response {
 	}
 	v.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode == http.StatusTooManyRequests {
-		expect.Equal(v, resp.Header.Get("Retry-After"), "1", "Retry-After is while others run")
+		expect.Equal(v, resp.Header.Get("Retry-After"), "1", "Retry-After while others run")
 		resp.Body.Close()
 	}
 	return resp
@@ -110,7 +110,7 @@ func TestInFlightOfThreeProcesses(t *testing.T) {
 		})
 	}
 	all.Wait()
-	expect.Equal(t, most, 20, "up to requests ran at once")
+	expect.Equal(t, most, 20, "requests that ran at once")
 	expect.True(t, statuses[http.StatusOK] >= 20 && statuses[http.StatusOK]+statuses[http.StatusTooManyRequests] == 1000,
 		"responses by status: %v", statuses)
 }

@@ -96,5 +96,5 @@ func TestResetReachesLeases(t *testing.T) {
 	}
 	time.Sleep(1500 * time.Millisecond) // the lease ends, and its requests are returned another lease later
 	expect.Equal(t, remaining(t, b).Remaining, 700, "remaining of 1000 after a reset and 300 requests")
-	expect.Equal(t, take(t, a).Results[0].Remaining, 699, "the other process says that remaining")
+	expect.Equal(t, take(t, a).Results[0].Remaining, 699, "remaining, as the other process says")
 }

@@ -134,7 +134,7 @@ func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 	for range 1000 {
 		poll()
 	}
-	expect.Equal(t, calls(t, admin)-before, 1000, "1,000 polls made calls")
+	expect.Equal(t, calls(t, admin)-before, 1000, "calls by 1,000 polls")
 	after := keys()
 	expect.True(t, after == stored && stored != "", "Redis has %q after the polls, and had %q before", after, stored)
 }

@@ -144,7 +144,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
-	expect.Equal(t, f.entry.pause, pauseSpans, "a pause of spans")
+	expect.Equal(t, f.entry.pause, pauseSpans, "spans of the pause")
 }
 
 // The time of a lease counts from before the call that asks for it: a slow call does not prolong the lease.

@@ -133,7 +133,7 @@ func TestManyTiersDropTheLimitThatEndsFirst(t *testing.T) {
 		r := take(t, s, claimOf("k", l))[0]
 		expect.True(t, !r.Allowed, "%v, which was used up, is forgotten: %+v", l, r)
 	}
-	expect.Equal(t, s.Repaired(), 0, "states made no sense")
+	expect.Equal(t, s.Repaired(), 0, "repaired states")
 }
 
 // fill charges a sliding log n times, at n instants.

@@ -180,7 +180,7 @@ func checkRepair(t *testing.T, s *redisx.Store, l core.Limit) {
 	r := take(t, s, claimOf("k", l))[0]
 	expect.True(t, r.Allowed, "after %v: %+v, want it to be allowed", first.RetryAfter, r)
 	s.Shift(2 * l.Period)
-	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 4, "after two periods remaining")
+	expect.Equal(t, take(t, s, claimOf("k", l))[0].Remaining, 4, "remaining after two periods")
 	expect.Equal(t, s.Repaired(), 1, "states repaired in the end")
 }
 
@@ -203,7 +203,7 @@ func TestStateFromTheFutureDeniesForOnePeriodAtMost(t *testing.T) {
 			expect.True(t, r.Allowed, "after its RetryAfter: %+v", r)
 			s.Shift(2 * l.Period)
 			r = take(t, s, c)[0]
-			expect.Equal(t, r.Remaining, 4, "after two periods remaining")
+			expect.Equal(t, r.Remaining, 4, "remaining after two periods")
 			allExpire(t, client)
 		})
 	}

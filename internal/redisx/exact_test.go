@@ -269,7 +269,7 @@ func TestCallThatHangsDelaysNoLaterRequest(t *testing.T) {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
-			expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, c, nil)), context.DeadlineExceeded, "a deadline exceeded")
+			expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, c, nil)), context.DeadlineExceeded, "take after its deadline")
 		})
 	}
 	callers.Wait()

@@ -206,7 +206,7 @@ func TestMessagesWait(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	time.AfterFunc(200*time.Millisecond, cancel)
-	expect.AtMost(t, <-stuck, 100, "the client sent messages of 16 KiB while the server waited")
+	expect.AtMost(t, <-stuck, 100, "messages of 16 KiB that the client sent while the server waited")
 }
 
 // TestHandlers checks the errors that deny and error handlers return.

@@ -71,7 +71,7 @@ func TestUsage(t *testing.T) {
 		}
 		must.True(t, w.Body.String() == first, "a poll changed the usage:\n%s\n%s", first, w.Body)
 	}
-	expect.Equal(t, store.takes, 1000, "1000 polls made calls of the store")
+	expect.Equal(t, store.takes, 1000, "calls of the store by 1000 polls")
 	var got, want any
 	_ = json.Unmarshal([]byte(first), &got)
 	_ = json.Unmarshal([]byte(`{"resources": {

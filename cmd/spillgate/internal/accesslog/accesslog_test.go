@@ -513,7 +513,7 @@ func fuzz(f *testing.F, format string) {
 }
 
 func TestEachFormatIsAFuzzTarget(t *testing.T) {
-	expect.Equal(t, len(Formats), 10, "there are formats and 10 fuzz targets")
+	expect.Equal(t, len(Formats), 10, "formats, of which each has a fuzz target")
 }
 
 // allLines returns the lines and, in < >, the errors that next returns.
