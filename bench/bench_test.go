@@ -16,13 +16,10 @@ import (
 func TestQuick(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, bench(t.Context(), []string{"-quick"}, &out, io.Discard))
-	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
-		t.Errorf("a number is none:\n%s", out.String())
-	}
+	expect.True(t, !strings.Contains(out.String(), "NaN") && !strings.Contains(out.String(), "Inf"),
+		"a number is none:\n%s", out.String())
 	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "a server over sockets, memory", "gRPC over sockets, memory", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
-		if !strings.Contains(out.String(), name) {
-			t.Errorf("there is no row about %s", name)
-		}
+		expect.True(t, strings.Contains(out.String(), name), "there is no row about %s", name)
 	}
 }
 
@@ -33,12 +30,9 @@ func TestFlags(t *testing.T) {
 	}
 	var out bytes.Buffer
 	must.Do(t, bench(t.Context(), []string{"-quick", "-rows", "net/http, denied$"}, &out, io.Discard))
-	if strings.Count(out.String(), "### ") != 1 {
-		t.Errorf("want one row, got\n%s", out.String())
-	}
-	if files, _ := filepath.Glob("*"); len(files) != 0 {
-		t.Errorf("a run of some rows must not replace the results, but it wrote %v", files)
-	}
+	expect.True(t, strings.Count(out.String(), "### ") == 1, "want one row, got\n%s", out.String())
+	files, _ := filepath.Glob("*")
+	expect.Equal(t, len(files), 0, "a run of some rows must not replace the results, but it wrote %v", files)
 }
 
 // Users read rows, developers read bounds; both see where the numbers are from.
@@ -54,9 +48,7 @@ func TestReports(t *testing.T) {
 		"since":   {bounds(e, chapters), "| net/http, admitted | spillgate: at most 1.08× the ns/decision |", "httprate  "},
 	} {
 		for _, want := range append(common, c.has) {
-			if !strings.Contains(c.text, want) {
-				t.Errorf("%s: %q is missing in\n%s", name, want, c.text)
-			}
+			expect.True(t, strings.Contains(c.text, want), "%s: %q is missing in\n%s", name, want, c.text)
 		}
 		expect.True(t, !strings.Contains(c.text, c.lacks), "%s: %q does not belong in\n%s", name, c.lacks, c.text)
 	}
@@ -75,9 +67,8 @@ func TestMedian(t *testing.T) {
 		for _, v := range c.values {
 			s = append(s, sample{v, -v})
 		}
-		if got := medians(s); got[0] != c.want || got[1] != -c.want {
-			t.Errorf("medians of %v: %v", c.values, got)
-		}
+		got := medians(s)
+		expect.True(t, got[0] == c.want && got[1] == -c.want, "medians of %v: %v", c.values, got)
 	}
 }
 
@@ -90,9 +81,8 @@ func TestBounds(t *testing.T) {
 	more := &outcome{row: &row{unit: perSecond}, results: []result{
 		{spillgate, ours, sample{300, 5}}, {"fast", peer, sample{100, 4}}, {"slow", peer, sample{50, 6}},
 	}}
-	if best, _ := more.best(); best.name != "fast" {
-		t.Errorf("the best of those who want more is %s", best.name)
-	}
+	best, _ := more.best()
+	expect.Equal(t, best.name, "fast", "the best of those who want more")
 	for _, c := range []struct {
 		name  string
 		of    *outcome
@@ -126,9 +116,8 @@ func TestBounds(t *testing.T) {
 		{"the tail is shorter", more, tailBelow("slow"), true},
 		{"the tail is longer", more, tailBelow("fast"), false},
 	} {
-		if v := c.bound(c.of); v.holds != c.holds {
-			t.Errorf("%s: %+v", c.name, v)
-		}
+		v := c.bound(c.of)
+		expect.Equal(t, v.holds, c.holds, "%s: %+v", c.name, v)
 	}
 }
 
@@ -138,9 +127,8 @@ func TestTablesHaveRatios(t *testing.T) {
 		{spillgate, ours, sample{300, 30}}, {"slow", peer, sample{100, 10}}, {"fast", peer, sample{200, 20}},
 	}}
 	want := line(spillgate, "300", "1.50", []string{"30.0"})
-	if text := o.table(); !strings.Contains(text, want) {
-		t.Errorf("%q is missing in\n%s", want, text)
-	}
+	text := o.table()
+	expect.True(t, strings.Contains(text, want), "%q is missing in\n%s", want, text)
 	o.row.unit.ratios = true
 	want = line(spillgate, "300", "1.50", []string{"30.0 (1.50×)"})
 	if text := o.table(); !strings.Contains(text, want) {
@@ -150,9 +138,8 @@ func TestTablesHaveRatios(t *testing.T) {
 
 func TestAddressesAscend(t *testing.T) {
 	got := addresses(ascending(), 70_000, 1)
-	if got[0] != "10.0.0.0:4711" || got[258] != "10.0.1.2:4711" || got[69_999] != "10.1.17.111:4711" {
-		t.Errorf("got %s, %s, %s", got[0], got[258], got[69_999])
-	}
+	expect.True(t, got[0] == "10.0.0.0:4711" && got[258] == "10.0.1.2:4711" && got[69_999] == "10.1.17.111:4711",
+		"got %s, %s, %s", got[0], got[258], got[69_999])
 }
 
 func TestSequence(t *testing.T) {
@@ -162,14 +149,11 @@ func TestSequence(t *testing.T) {
 		for _, k := range keys {
 			count[k]++
 		}
-		if len(keys) != 10_000 || len(count) < 90 || len(count) > 100 {
-			t.Errorf("%s: %d keys, %d different", name, len(keys), len(count))
-		}
-		if first := count["user:0"]; (first > 1000) != (name == "zipf") {
-			t.Errorf("%s: the first key came %d times", name, first)
-		}
-		if !slices.Equal(keys, sequence(m(100), 10_000, 1)) || slices.Equal(keys, sequence(m(100), 10_000, 2)) {
-			t.Errorf("%s: the order must depend on the seed, and on nothing else", name)
-		}
+		expect.True(t, len(keys) == 10_000 && len(count) >= 90 && len(count) <= 100,
+			"%s: %d keys, %d different", name, len(keys), len(count))
+		first := count["user:0"]
+		expect.Equal(t, first > 1000, name == "zipf", "%s: the first key came %d times", name, first)
+		expect.True(t, slices.Equal(keys, sequence(m(100), 10_000, 1)) && !slices.Equal(keys, sequence(m(100), 10_000, 2)),
+			"%s: the order must depend on the seed, and on nothing else", name)
 	}
 }

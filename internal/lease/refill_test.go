@@ -44,9 +44,8 @@ func TestARefillIsAddedToItsLease(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.run()
-	if f.entry.available() != 20 || f.entry.pause != 0 || f.entry.refill != nil {
-		t.Errorf("%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.refill)
-	}
+	expect.True(t, f.entry.available() == 20 && f.entry.pause == 0 && f.entry.refill == nil,
+		"%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.refill)
 	n := s.LeaseStats().Returned
 	expect.True(t, n == 5 && s.remains(t, c) == 80, "%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
 }
@@ -60,12 +59,9 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 			f.leave(c)
 		}
 		f.run()
-		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
-			t.Errorf("%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
-		}
-		if later := f.table.toReturn(); later != 5 {
-			t.Errorf("the lease is gone: %v: %d to be returned", gone, later)
-		}
+		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
+			"%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
+		expect.Equal(t, f.table.toReturn(), 5, "the lease is gone: %v: to be returned", gone)
 	}
 }
 
@@ -79,9 +75,8 @@ func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
 		f := fetchFor(t, s, leasedFor("k", "100/d"))
 		s.next(func() error { return failure })
 		f.run()
-		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
-			t.Errorf("%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
-		}
+		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
+			"%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		if n := f.table.toReturn(); known != (n == 5) || !known && n > 0 {
 			t.Errorf("%v: %d to be returned", failure, n)
 		}
@@ -129,9 +124,8 @@ func TestARefillOfALeaseThatIsGoneIsReturned(t *testing.T) {
 	f := fetchFor(t, s, c)
 	f.leave(c)
 	f.run()
-	if f.entry.available() != 10 || f.table.toReturn() != 10 || s.LeaseStats().Returned != 5 {
-		t.Errorf("%d left, %d to be returned, %d returned", f.entry.available(), f.table.toReturn(), s.LeaseStats().Returned)
-	}
+	expect.True(t, f.entry.available() == 10 && f.table.toReturn() == 10 && s.LeaseStats().Returned == 5,
+		"%d left, %d to be returned, %d returned", f.entry.available(), f.table.toReturn(), s.LeaseStats().Returned)
 }
 
 // A refill of nothing begins a pause. The pause is measured from the arrival of that refill.
@@ -156,9 +150,8 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	f.entry.advance(f.table.now(), f.entry.terms.length)
 	expect.Equal(t, f.entry.available(), 20, "left after the call")
 	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].ResetAfter
-	if wait > reset || wait < reset-time.Second {
-		t.Errorf("a reset after %v counts from before the reply: after %v", reset, wait)
-	}
+	expect.True(t, wait <= reset && wait >= reset-time.Second,
+		"a reset after %v counts from before the reply: after %v", reset, wait)
 	f.table.pass(4 * time.Second)
 	f.entry.advance(f.table.now(), f.entry.terms.length)
 	expect.Equal(t, f.entry.available(), 0, "10 s after the call began: left")
@@ -226,9 +219,8 @@ func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 	e.report([]core.Result{{Remaining: 95, RefillAfter: ms, ResetAfter: 2 * ms}, {Remaining: 150, RefillAfter: ms, ResetAfter: 2 * ms}}, 0)
 	r := e.appendResults(nil, &c, 1)
 	expect.True(t, r[0].Remaining == 100 && r[0].RefillAfter == 0 && r[0].ResetAfter == 0, "recovered: %+v", r[0])
-	if r[1].Remaining != 160 || r[1].RefillAfter <= 0 || r[1].ResetAfter <= r[1].RefillAfter {
-		t.Errorf("not yet recovered: %+v", r[1])
-	}
+	expect.True(t, r[1].Remaining == 160 && r[1].RefillAfter > 0 && r[1].ResetAfter > r[1].RefillAfter,
+		"not yet recovered: %+v", r[1])
 }
 
 // The call for a refill returns what is unused, so that a busy key needs no further call.
@@ -263,9 +255,8 @@ func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 		if answer := at(row.at, row.remain, row.remain+10); e.isNews(answer) {
 			e.report(answer, 5000)
 		}
-		if e.first.stored != row.first || e.first.next.stored != row.second {
-			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.first.stored, e.first.next.stored, row.first, row.second)
-		}
+		expect.True(t, e.first.stored == row.first && e.first.next.stored == row.second,
+			"row %d: %d and %d remain, want %d and %d", i, e.first.stored, e.first.next.stored, row.first, row.second)
 	}
 	expect.Equal(t, e.first, (usage{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute), e.first.next}), "e.first")
 }
@@ -293,9 +284,8 @@ func TestAnswersThatOvertakeARefillCount(t *testing.T) {
 			second.Wait()
 			s.withEntry(t, func(*entry) {})
 			r, ok := s.TakeLocal([]core.Claim{c}, nil)
-			if !ok || r[0].Remaining != 1_000_000-overtaking-3 || r[1].Remaining != 2_000_000-overtaking-3 {
-				t.Errorf("from a lease: %v; got %+v", ok, r)
-			}
+			expect.True(t, ok && r[0].Remaining == 1_000_000-overtaking-3 && r[1].Remaining == 2_000_000-overtaking-3,
+				"from a lease: %v; got %+v", ok, r)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestWhichClaimsCanBeLeased(t *testing.T) {
@@ -27,9 +29,8 @@ func TestWhichClaimsCanBeLeased(t *testing.T) {
 		"a ban":                     {func(c *core.Claim) { c.Limits = core.MustParseLimits("5/m;ban=1h") }, false},
 	} {
 		c := leasedFor("k", "5/m, 9/h;fixed-window")
-		if row.change(&c); leasable(&c) != row.want {
-			t.Errorf("%s: %v", why, !row.want)
-		}
+		row.change(&c)
+		expect.Equal(t, leasable(&c), row.want, "%s: %v", why, !row.want)
 	}
 }
 
@@ -37,34 +38,25 @@ func TestWhichClaimsCanBeLeased(t *testing.T) {
 func TestEntriesShareTheirTerms(t *testing.T) {
 	table := New(nil)
 	one, other := leasedFor("k", "5/m"), leasedFor("o", "5/m")
-	if first := table.termsOf(&one); table.termsOf(&other) != first || !first.fit(&one) {
-		t.Error("the same terms are there twice")
-	}
+	first := table.termsOf(&one)
+	expect.True(t, table.termsOf(&other) == first && first.fit(&one), "the same terms are there twice")
 	other.Lease = time.Second
-	if table.termsOf(&other) == table.termsOf(&one) {
-		t.Error("two lengths have the same terms")
-	}
+	expect.NotEqual(t, table.termsOf(&other), table.termsOf(&one), "two lengths have the same terms")
 	for i := range maxKnown + 5 {
 		one.Lease = time.Duration(i) * time.Millisecond
 		if terms := table.termsOf(&one); !terms.fit(&one) || len(table.known) > maxKnown {
 			t.Errorf("%d terms are kept, the last for %v", len(table.known), terms.length)
 		}
 	}
-	if len(table.known) != maxKnown {
-		t.Errorf("%d terms are kept, want %d", len(table.known), maxKnown)
-	}
+	expect.Equal(t, len(table.known), maxKnown, "terms kept")
 }
 
 func TestNoInstantIsZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(nil)
-		if at := table.now(); at != 1 {
-			t.Errorf("at once: %d, want 1", at)
-		}
+		expect.Equal(t, table.now(), 1, "at once")
 		time.Sleep(time.Second)
-		if at := table.now(); at != 1e9+1 {
-			t.Errorf("after a second: %d", at)
-		}
+		expect.Equal(t, table.now(), 1e9+1, "after a second")
 	})
 }
 
@@ -73,15 +65,12 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 	table := s.table()
 	shard, hash := table.placeOf(c)
 	e := table.add(hash, &c)
-	if e == nil || table.add(hash, &c) != nil || shard.find(hash, c.Rule, c.Key) != e {
-		t.Fatal("an entry was added twice, or not at all")
-	}
-	if n := s.LeaseStats().Keys; n != 1 || table.every != c.Lease {
-		t.Errorf("%d keys, a sweep within %v", n, table.every)
-	}
-	if shard.find(hash, "", "other") != nil || shard.find(hash, "other", c.Key) != nil {
-		t.Error("another key of the same hash finds it")
-	}
+	must.True(t, e != nil && table.add(hash, &c) == nil && shard.find(hash, c.Rule, c.Key) == e,
+		"an entry was added twice, or not at all")
+	n := s.LeaseStats().Keys
+	expect.True(t, n == 1 && table.every == c.Lease, "%d keys, a sweep within %v", n, table.every)
+	expect.True(t, shard.find(hash, "", "other") == nil && shard.find(hash, "other", c.Key) == nil,
+		"another key of the same hash finds it")
 	table.remove(hash, e)
 	if n := s.LeaseStats().Keys; n != 0 || !e.gone || shard.find(hash, c.Rule, c.Key) != nil {
 		t.Errorf("removed: %d keys, gone: %v", n, e.gone)
@@ -100,9 +89,8 @@ func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 	s.restOf(a, b).count([]core.Result{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 2}})
 	s.quiet()
 	expect.True(t, one.used == [2]uint32{3, 0} && two.used == [2]uint32{2, 0}, "used %v and %v", one.used, two.used)
-	if one.available() != 0 || two.available() != 2 || s.calls.Load() != runs+1 {
-		t.Errorf("lent %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
-	}
+	expect.True(t, one.available() == 0 && two.available() == 2 && s.calls.Load() == runs+1,
+		"lent %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
 }
 
 func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
@@ -110,9 +98,8 @@ func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
 	e := s.lend(t, c, 10)
 	e.used[0] = 7
 	s.table().pass(10 * time.Second)
-	if s.restOf(c).count([]core.Result{{Allowed: true}}); e.used != [2]uint32{1, 7} {
-		t.Errorf("used %v, want 1 in this span and 7 in the last", e.used)
-	}
+	s.restOf(c).count([]core.Result{{Allowed: true}})
+	expect.Equal(t, e.used, [2]uint32{1, 7}, "used (1 in this span and 7 in the last)")
 }
 
 // These claims do not count as used, so nothing is charged ahead for them.
@@ -128,9 +115,8 @@ func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
 		if change(&claims[0]); why == "twice" {
 			claims = append(claims, c)
 		}
-		if s.restOf(claims...).count(make([]core.Result, len(claims))); e.used[0] != 0 {
-			t.Errorf("%s: used %v", why, e.used)
-		}
+		s.restOf(claims...).count(make([]core.Result, len(claims)))
+		expect.Equal(t, e.used[0], 0, "%s: used %v", why, e.used)
 	}
 }
 

@@ -27,9 +27,8 @@ func TestClaimsThatShareAPair(t *testing.T) {
 		expect.Equal(t, sharesPair(claims, 0), row.want, "%s", why)
 		expect.Equal(t, sharesPair(claims, 2), row.want, "%s, the other way round", why)
 	}
-	if !sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0) {
-		t.Error("the name of a rule without one is default")
-	}
+	expect.True(t, sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0),
+		"the name of a rule without one is default")
 }
 
 // None of these claims is decided from a lease of 10.
@@ -54,9 +53,8 @@ func TestWhatALeaseCannotDecide(t *testing.T) {
 		if row.twice {
 			claims = append(claims, c)
 		}
-		if r, ok := s.TakeLocal(claims, nil); ok || len(r) > 0 || s.LeaseStats().Decisions != 0 {
-			t.Errorf("%s: %+v, %d left", why, r, e.available())
-		}
+		r, ok := s.TakeLocal(claims, nil)
+		expect.True(t, !ok && len(r) <= 0 && s.LeaseStats().Decisions == 0, "%s: %+v, %d left", why, r, e.available())
 	}
 }
 
@@ -71,9 +69,8 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 	}
 	other := leasedFor("o", "100/d")
 	s.lend(t, other, 10)
-	if _, ok := s.TakeLocal([]core.Claim{other, cold}, nil); ok || s.LeaseStats().Decisions != 0 {
-		t.Errorf("%+v", s.LeaseStats())
-	}
+	_, ok := s.TakeLocal([]core.Claim{other, cold}, nil)
+	expect.True(t, !ok && s.LeaseStats().Decisions == 0, "%+v", s.LeaseStats())
 }
 
 // If the terms change during a take, the requests that it took are returned to the store.
@@ -97,9 +94,8 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Cost = 11
-	if p, _, ok := s.table().takeLease([]core.Claim{c}, 0, false, nil); ok || p.cold || e.available() != 10 {
-		t.Errorf("before: %+v, %d left", p, e.available())
-	}
+	p, _, ok := s.table().takeLease([]core.Claim{c}, 0, false, nil)
+	expect.True(t, !ok && !p.cold && e.available() == 10, "before: %+v, %d left", p, e.available())
 	s.next(func() error {
 		expect.Equal(t, e.available()+e.unused.Count, 0, "left while the store is asked")
 		return nil
@@ -160,9 +156,8 @@ func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
 	e.credit(s.table().now(), e.terms.length, at, e.until, n)
 	e.use(4)
 	c.Cost = 11
-	if _, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil); ok || e.refill != nil || e.available() != 20 {
-		t.Errorf("decided: %v, %d left", ok, e.available())
-	}
+	_, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil)
+	expect.True(t, !ok && e.refill == nil && e.available() == 20, "decided: %v, %d left", ok, e.available())
 }
 
 // TestAColdKeyAllocatesNothing checks that a key that is asked for once costs nothing beside its call.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func TestShardKnowsItsEarliestEnd(t *testing.T) {
@@ -59,9 +61,7 @@ func TestSweepPassesFewUnusedRecords(t *testing.T) {
 	s := newShard(1, 100)
 	s.records = append(make([]record, 1000), s.records...)
 	sweep(s, 1, 2)
-	if want := 2 * (1 + maxUnused); s.hand != want {
-		t.Errorf("the hand is at %d, want %d", s.hand, want)
-	}
+	expect.Equal(t, s.hand, 2*(1+maxUnused), "the hand is at")
 }
 
 func TestStatsCountWhatIsHeld(t *testing.T) {
@@ -145,9 +145,7 @@ func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != 3-row.dropped {
-			t.Errorf("ends at %d: the hand has passed %d records, want %d", row.ends, passed, 3-row.dropped)
-		}
+		expect.Equal(t, passed, 3-row.dropped, "ends at %d: the hand has passed records", row.ends)
 	}
 }
 
@@ -158,21 +156,15 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	for range 20 {
 		sweep(s, now, 32)
 	}
-	if got := s.ends.Load(); got != now+5 {
-		t.Errorf("nothing is idle before %d, want %d", got, now+5)
-	}
+	expect.Equal(t, s.ends.Load(), now+5, "nothing is idle before")
 	_, first := s.of(s.records[s.hand-1].Pair)
 	s.removeAt(first) // may move a record past the hand
 	for range 2 {
 		sweep(s, now, 32)
 	}
-	if got := s.ends.Load(); got > now+5 {
-		t.Errorf("nothing is idle before %d, want at most %d", got, now+5)
-	}
+	expect.AtMost(t, s.ends.Load(), now+5, "nothing is idle before")
 	s.endsAt(7)
-	if got := s.ends.Load(); got != 7 {
-		t.Errorf("nothing is idle before %d although one record ends at 7", got)
-	}
+	expect.Equal(t, s.ends.Load(), 7, "nothing is idle before although one record ends at 7")
 }
 
 func TestFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
@@ -189,9 +181,7 @@ func TestFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
 			take(s, fmt.Sprint("flood", i), hour, 1)
 		}
 		for i := range s.shards {
-			if s.shards[i].hand != 0 {
-				t.Fatalf("shard %d was swept", i)
-			}
+			must.Equal(t, s.shards[i].hand, 0, "shard %d was swept", i)
 		}
 		time.Sleep(time.Hour)
 		a := take(s, "new", hour, 1)
@@ -241,9 +231,7 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 		}
 		for round := range 1000 {
 			for key := range 10 {
-				if known := known(key); known != (round > 0) {
-					t.Fatalf("round %d: key %d is known: %v", round, key, known)
-				}
+				must.Equal(t, known(key), round > 0, "round %d: key %d is known", round, key)
 				for n := range 5 {
 					known(1000 + 50*round + 5*key + n)
 				}
@@ -256,9 +244,7 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 func TestShardsBeginWithoutAnEnd(t *testing.T) {
 	s := New(1, nil)
 	for i := range s.shards {
-		if s.ends[i].Load() != math.MaxInt64 {
-			t.Fatalf("shard %d may have idle records before it has any", i)
-		}
+		must.Equal(t, s.ends[i].Load(), math.MaxInt64, "shard %d may have idle records before it has any", i)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -47,9 +48,7 @@ func testQueueAllows(t *testing.T) {
 		{"both are slow", []*run{inFlight(8, 2*slow), inFlight(8, slow)}, 1, true},
 		{"as many as may be are in flight", []*run{inFlight(8, time.Hour), inFlight(8, time.Hour), inFlight(8, time.Hour)}, 100, false},
 	} {
-		if got := s.allows(&queue{inFlight: row.inFlight, load: row.load}, now); got != row.want {
-			t.Errorf("%s: %v, want %v", row.why, got, row.want)
-		}
+		expect.Equal(t, s.allows(&queue{inFlight: row.inFlight, load: row.load}, now), row.want, "%s", row.why)
 	}
 }
 
@@ -104,18 +103,14 @@ func TestRunsAreBounded(t *testing.T) {
 		s, q := busy(t)
 		for i := range row.requests {
 			j := s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)})
-			if s.decider.queues.add(t.Context(), j, time.Now(), true) {
-				t.Fatal("a run began though two are in flight")
-			}
+			must.True(t, !s.decider.queues.add(t.Context(), j, time.Now(), true), "a run began though two are in flight")
 		}
 		var got []int
 		for q.load > 0 {
 			q.lead = q.elect()
 			got = append(got, len(q.take(time.Now()).jobs))
 		}
-		if !slices.Equal(got, row.want) {
-			t.Errorf("%s: runs of %d requests, want %d", row.limits, got, row.want)
-		}
+		expect.Elements(t, got, row.want, "%s: runs of requests", row.limits)
 	}
 }
 
@@ -155,23 +150,15 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	}
 	redistest.Wait(t, "the job to wait", waits(3))
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that the context was canceled", err)
-	}
-	if !waits(2)() {
-		t.Errorf("a load of %d waits with the two limits that are left", q.load)
-	}
-	if queues.withdraw(other) || !waits(0)() {
-		t.Errorf("a load of %d waits though no job does", q.load)
-	}
+	expect.ErrorIs(t, <-failed, context.Canceled, "that the context was canceled")
+	expect.True(t, waits(2)(), "a load of %d waits with the two limits that are left", q.load)
+	expect.True(t, !queues.withdraw(other) && waits(0)(), "a load of %d waits though no job does", q.load)
 	queues.mu.Lock()
 	q.inFlight = nil
 	queues.mu.Unlock()
 	claim.Peek = true
-	results, err := s.Take(context.Background(), []core.Claim{claim}, nil)
-	if err != nil || results[0].Remaining != 5 {
-		t.Errorf("%+v, %v, want all 5 to remain", results, err)
-	}
+	results := must.Get(s.Take(context.Background(), []core.Claim{claim}, nil))(t)
+	expect.Equal(t, results[0].Remaining, 5, "%+v (all 5 to remain)", results)
 }
 
 func TestTooManyCallsFailAtOnce(t *testing.T) {
@@ -187,9 +174,7 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	for range maxRunning {
 		<-running
 	}
-	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
-		t.Errorf("%+v, %v, want 4 remaining", results, err)
-	}
+	expect.Equal(t, must.Get(s.Take(context.Background(), claims, nil))(t)[0].Remaining, 4, "remaining")
 }
 
 func TestTakeWithAContextThatHasEndedIsNotDecided(t *testing.T) {
@@ -198,13 +183,9 @@ func TestTakeWithAContextThatHasEndedIsNotDecided(t *testing.T) {
 	cancel()
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	for range 20 {
-		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want %v", err, context.Canceled)
-		}
+		expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, claims, nil)), context.Canceled, "s.Take(ctx, claims, nil))")
 	}
-	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
-		t.Errorf("%+v, %v, want 4 remaining", results, err)
-	}
+	expect.Equal(t, must.Get(s.Take(context.Background(), claims, nil))(t)[0].Remaining, 4, "remaining")
 }
 
 func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
@@ -225,9 +206,7 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 		for _, d := range row.deadlines {
 			q.waiting = append(q.waiting, &job{deadline: d, load: 1})
 		}
-		if got := slices.Index(q.waiting, q.elect()); got != row.want {
-			t.Errorf("%s: job %d leads, want %d", row.why, got, row.want)
-		}
+		expect.Equal(t, slices.Index(q.waiting, q.elect()), row.want, "%s: job leads", row.why)
 	}
 	for _, row := range []struct {
 		why        string
@@ -244,9 +223,8 @@ func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
 	} {
 		lead, next := &job{deadline: row.lead, load: 1}, &job{deadline: row.next, load: row.load}
 		q := &queue{lead: lead, waiting: []*job{lead, next}, load: 1 + row.load}
-		if got := len(q.take(now).jobs) == 2; got != row.want || (q.load == 0) != row.want {
-			t.Errorf("%s: may join %v, want %v", row.why, got, row.want)
-		}
+		got := len(q.take(now).jobs) == 2
+		expect.True(t, got == row.want && (q.load == 0) == row.want, "%s: may join %v, want %v", row.why, got, row.want)
 	}
 }
 
@@ -262,9 +240,7 @@ func TestLargeJobIsNotPassed(t *testing.T) {
 		q.lead = q.elect()
 		got = append(got, len(q.take(now).jobs))
 	}
-	if want := []int{1, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("runs of %d jobs, want %d", got, want)
-	}
+	expect.Elements(t, got, []int{1, 1, 2}, "runs of jobs")
 }
 
 // A caller that gives up before it leads its run passes the lead on. If it is the last caller, none leads.
@@ -277,9 +253,7 @@ func testLeadIsPassedOn(t *testing.T) {
 		return j, s.add(t.Context(), j, time.Now(), false)
 	}
 	first, leads := add(3)
-	if !leads {
-		t.Fatal("the first caller does not lead a run")
-	}
+	must.True(t, leads, "the first caller does not lead a run")
 	s.begin(first)
 	q := s.byRoute[""]
 	add(1)
@@ -289,9 +263,8 @@ func testLeadIsPassedOn(t *testing.T) {
 	}
 	for left := 2; left >= 0; left-- {
 		lead := q.lead
-		if s.withdraw(lead); !lead.unsent || lead.run != nil {
-			t.Fatal("a caller gave up before it led its run, but its job was sent")
-		}
+		s.withdraw(lead)
+		must.True(t, lead.unsent && lead.run == nil, "a caller gave up before it led its run, but its job was sent")
 		if s.finish(q.inFlight[0]); left == 0 {
 			break
 		}
@@ -299,9 +272,7 @@ func testLeadIsPassedOn(t *testing.T) {
 			"%+v leads, with a load of %d", q.lead, q.load)
 		q.inFlight = append(q.inFlight, &run{jobs: []*job{{queue: q}}, load: 3, sent: time.Now()})
 	}
-	if q.lead != nil || q.load != 0 {
-		t.Errorf("%+v leads, though no caller is left", q.lead)
-	}
+	expect.True(t, q.lead == nil && q.load == 0, "%+v leads, though no caller is left", q.lead)
 }
 
 // wantLead fails t unless the caller of j, which waits, has been told that it leads a run.
@@ -309,9 +280,7 @@ func wantLead(t *testing.T, j *job) {
 	t.Helper()
 	select {
 	case leads := <-j.wake:
-		if !leads {
-			t.Error("the job that waits is done")
-		}
+		expect.True(t, leads, "the job that waits is done")
 	default:
 		t.Error("the job that waits does not lead a run")
 	}
@@ -333,9 +302,7 @@ func TestEndOfARunBeginsTheNext(t *testing.T) {
 	first, next := &job{load: 2}, &job{load: 1}
 	s.add(t.Context(), first, time.Now(), true)
 	r := s.begin(first)
-	if s.add(t.Context(), next, time.Now(), true) {
-		t.Fatal("a smaller run began while another was in flight")
-	}
+	must.True(t, !s.add(t.Context(), next, time.Now(), true), "a smaller run began while another was in flight")
 	s.finish(r)
 	wantLead(t, next)
 }
@@ -354,13 +321,11 @@ func testJobsJoin(t *testing.T) {
 	lead, _ := add()
 	for range 5 {
 		time.Sleep(together / 5)
-		if _, leads := add(); leads {
-			t.Fatal("a second caller leads a run before the first has begun")
-		}
+		_, leads := add()
+		must.True(t, !leads, "a second caller leads a run before the first has begun")
 	}
-	if r := s.begin(lead); len(r.jobs) != 6 {
-		t.Errorf("a run of %d jobs, want 6", len(r.jobs))
-	}
+	r := s.begin(lead)
+	expect.Equal(t, len(r.jobs), 6, "a run of jobs")
 }
 
 // A leader that begins its run late shows that this process lacks CPU: jobs that are late then are no failures of the server.
@@ -420,13 +385,10 @@ func floodAndGiveUp(t *testing.T, inline, alone bool) {
 	}
 	all.Wait()
 	time.Sleep(time.Second)
-	results, err := s.Take(t.Context(), []core.Claim{{Key: "last", Limits: limits}}, nil)
-	if err != nil || len(results) != 1 {
-		t.Errorf("%+v, %v after the callers have given up", results, err)
-	}
-	if synctest.Wait(); !s.isIdle() {
-		t.Error("calls are left")
-	}
+	results := must.Get(s.Take(t.Context(), []core.Claim{{Key: "last", Limits: limits}}, nil))(t)
+	expect.Equal(t, len(results), 1, "%+v after the callers have given up", results)
+	synctest.Wait()
+	expect.True(t, s.isIdle(), "calls are left")
 }
 
 // The timer of a queue that has ended may still fire when its route has another queue, which stays.
@@ -455,9 +417,7 @@ func testTimerOfEndedQueue(t *testing.T) {
 	time.Sleep(slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if got := s.byRoute["1"]; got != third.queue {
-		t.Errorf("the queue of the route is %p after the timer has fired, want %p", got, third.queue)
-	}
+	expect.Equal(t, s.byRoute["1"], third.queue, "the queue of the route is after the timer has fired")
 }
 
 // A server caches a bounded number of plans, so requests that differ only in their costs and waits share a plan.
@@ -613,9 +573,7 @@ func flood(t *testing.T, l *core.Limiter, n int) (admitted, failed int64) {
 	for range n {
 		callers.Go(func() {
 			d, err := l.Take(context.Background(), core.Claim{Key: "k"})
-			if err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, err, "unexpected error")
 			if d.Allowed {
 				admits.Add(1)
 			}
@@ -647,14 +605,11 @@ func testLongQueue(t *testing.T, mode core.FailureMode) {
 			if all += admitted; failed > 0 || all > 100 {
 				t.Fatalf("flood %d: %d requests were admitted so far, and %d failed", i, all, failed)
 			}
-			if n := c.takes.Load() - before; n < 2*maxLoad {
-				t.Errorf("flood %d: the server decided %d requests, want two full runs at least", i, n)
-			}
+			expect.AtLeast(t, c.takes.Load()-before, 2*maxLoad, "flood %d: the server decided requests (two full runs at least)", i)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if h := l.StoreHealth(); h.Down || h.Err != nil || h.Overloads < flooding {
-			t.Errorf("%+v after overloads", h)
-		}
+		h := l.StoreHealth()
+		expect.True(t, !h.Down && h.Err == nil && h.Overloads >= flooding, "%+v after overloads", h)
 	})
 }
 
@@ -687,20 +642,15 @@ func TestSettlementsAreNotTurnedAway(t *testing.T) {
 			for range 300 {
 				all.Go(func() {
 					st := core.Settlement{Key: "k", Limits: core.MustParseLimits("100/h"), At: time.Now(), Cost: 2, Final: 1}
-					if err := s.Settle(ctx, []core.Settlement{st}); err != nil {
-						t.Error(err)
-					}
+					expect.NoError(t, s.Settle(ctx, []core.Settlement{st}), "Settle")
 				})
 			}
 			time.Sleep(25 * time.Millisecond)
 		}
 		all.Wait()
-		if n := c.settles.Load(); n != 900 {
-			t.Errorf("%d settlements were made, want 900", n)
-		}
+		expect.Equal(t, c.settles.Load(), 900, "settlements made")
 		time.Sleep(time.Second) // until the calls for takes that gave up end
-		if synctest.Wait(); !s.isIdle() {
-			t.Error("calls are left")
-		}
+		synctest.Wait()
+		expect.True(t, s.isIdle(), "calls are left")
 	})
 }

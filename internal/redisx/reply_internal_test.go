@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -119,17 +120,13 @@ func TestReloadsAreBounded(t *testing.T) {
 		at  time.Duration
 		due bool
 	}{{0, true}, {0, false}, {reloadEvery - 1, false}, {reloadEvery, true}, {2*reloadEvery - 1, false}, {time.Hour, true}, {time.Hour + reloadEvery, true}} {
-		if got := r.due(step.at, reloadEvery); got != step.due {
-			t.Errorf("at %v: got %v, want %v", step.at, got, step.due)
-		}
+		expect.Equal(t, r.due(step.at, reloadEvery), step.due, "at %v", step.at)
 	}
 }
 
 // The wall clock may be set: what is between two instants is monotonic.
 func TestBeginningHasAMonotonicReading(t *testing.T) {
-	if begun := New(nil, Options{}).decider.server.begun.String(); !strings.Contains(begun, " m=") {
-		t.Errorf("the store knows only the wall time of its beginning, %s", begun)
-	}
+	expect.Contains(t, New(nil, Options{}).decider.server.begun.String(), " m=", "the store knows only the wall time of its beginning")
 }
 
 // Without the store's help, go-redis looks for new masters only after ten seconds.
@@ -145,13 +142,10 @@ func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
 		})
 		defer client.Close()
 		s := New(client, Options{Prefix: "p"})
-		if _, err := s.Take(t.Context(), []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil); err == nil {
-			t.Error("a server that is not there decided")
-		}
+		_, err := s.Take(t.Context(), []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil)
+		expect.Fails(t, err, "a server that is not there decided")
 		time.Sleep(5 * time.Second)
-		if n := loads.Load(); n != 2 {
-			t.Errorf("the nodes were looked up %d times, want once for the request and once for its error", n)
-		}
+		expect.Equal(t, loads.Load(), 2, "how often the nodes were looked up (once for the request and once for its error)")
 	})
 }
 
@@ -240,22 +234,15 @@ func TestRejectedFunctionsMeanScripts(t *testing.T) {
 			errs["function"] = replyError(row.function)
 		}
 		s, r := rejectingStore(t, server, errs)
-		if s.Via() != "functions" {
-			t.Errorf("%q: a new store uses %s", row, s.Via())
-		}
+		expect.Equal(t, s.Via(), "functions", "%q: a new store uses", row)
 		claims := []core.Claim{{Key: fmt.Sprint(row), Limits: core.MustParseLimits("2/d")}}
 		for i := range 4 {
-			results, err := s.Take(t.Context(), claims, nil)
-			if err != nil || results[0].Allowed != (i < 2) {
-				t.Errorf("%q: decision %d is %+v, %v", row, i, results, err)
-			}
+			results := must.Get(s.Take(t.Context(), claims, nil))(t)
+			expect.Equal(t, results[0].Allowed, i < 2, "%q: decision %d is %+v", row, i, results)
 		}
-		if s.Via() != "scripts" || r.sent["fcall"].Load() != 1 {
-			t.Errorf("%q: the store uses %s after %d attempts", row, s.Via(), r.sent["fcall"].Load())
-		}
-		if n := strings.Count(log.String(), "so the store uses scripts"); n != 1 {
-			t.Errorf("%q: logged %d times:\n%s", row, n, log)
-		}
+		expect.True(t, s.Via() == "scripts" && r.sent["fcall"].Load() == 1,
+			"%q: the store uses %s after %d attempts", row, s.Via(), r.sent["fcall"].Load())
+		expect.Equal(t, strings.Count(log.String(), "so the store uses scripts"), 1, "%q: how often logged:\n%s", row, log)
 	}
 }
 
@@ -270,9 +257,8 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 	} {
 		s, r := rejectingStore(t, server, map[string]error{"fcall": fault})
 		claims := []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}
-		if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, fault) {
-			t.Errorf("%v: got %v", fault, err)
-		}
+		_, err := s.Take(t.Context(), claims, nil)
+		expect.True(t, errors.Is(err, fault), "%v: got %v", fault, err)
 		if n := r.sent["evalsha"].Load() + r.sent["eval"].Load() + r.sent["function"].Load(); n > 0 || s.Via() != "functions" {
 			t.Errorf("%v: %d more commands, and the store uses %s", fault, n, s.Via())
 		}
@@ -327,9 +313,8 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 		for range 3 {
 			decided++
 			results, err := s.Take(t.Context(), claims, nil)
-			if err != nil || results[0].Remaining != 100-decided {
-				t.Errorf("%+v, %v, want %d remaining", results, err, 100-decided)
-			}
+			expect.True(t, err == nil && results[0].Remaining == 100-decided,
+				"%+v, %v, want %d remaining", results, err, 100-decided)
 		}
 		if n := r.sent["fcall"].Load() - before; n != attempts || s.Via() != want {
 			t.Errorf("%d attempts to use functions, and the store uses %s; want %d and %s", n, s.Via(), attempts, want)
@@ -409,16 +394,10 @@ func TestLuaArithmeticIsExact(t *testing.T) {
 func (a *arithmetic) check(t *testing.T, x, y, z int64) {
 	t.Helper()
 	if y < 1<<50 && z < 1<<50 {
-		if got, want := a.eval(t, fmt.Sprintf("mulDivUp(%d, %d, %d)", x, y, z)), quotient(x, y, z, true); got != want {
-			t.Errorf("%d·%d/%d: %d, want %d", x, y, z, got, want)
-		}
+		expect.Equal(t, a.eval(t, fmt.Sprintf("mulDivUp(%d, %d, %d)", x, y, z)), quotient(x, y, z, true), "%d·%d/%d", x, y, z)
 	}
-	if got, want := a.eval(t, fmt.Sprintf("ceilDiv(%d, %d)", x, z)), quotient(x, 1, z, true); got != want {
-		t.Errorf("%d/%d rounded up: %d, want %d", x, z, got, want)
-	}
-	if got, want := a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false); got != want {
-		t.Errorf("%d/%d rounded down: %d, want %d", x, z, got, want)
-	}
+	expect.Equal(t, a.eval(t, fmt.Sprintf("ceilDiv(%d, %d)", x, z)), quotient(x, 1, z, true), "%d/%d rounded up", x, z)
+	expect.Equal(t, a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false), "%d/%d rounded down", x, z)
 }
 
 // The scripts pack words themselves on servers without the library struct.
@@ -434,9 +413,7 @@ func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 			end
 		end
 		return text == struct.pack('<I8I8I8I8I8', unpack(numbers)) and 'alike' or 'not alike'`
-	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
-		t.Errorf("%s, %v", got, err)
-	}
+	expect.Equal(t, must.Get(client.Eval(context.Background(), source, nil).Text())(t), "alike", "result")
 }
 
 // decode returns the rule and the identity of key, or false if they were hashed.
@@ -485,13 +462,10 @@ func FuzzKey(f *testing.F) {
 		for i := range len(key) {
 			must.True(t, key[i] > ' ' && key[i] <= '~', "%q is not plain", key)
 		}
-		if clusterTag(key) != clusterTag(l.key("other", identity)) || clusterTag(key) != l.tagOf(key) {
-			t.Errorf("the keys of %q are in different slots", identity)
-		}
+		expect.True(t, clusterTag(key) == clusterTag(l.key("other", identity)) && clusterTag(key) == l.tagOf(key),
+			"the keys of %q are in different slots", identity)
 		gotRule, gotIdentity, ok := decode(l, key)
-		if ok != (len(identity) <= maxPlain) {
-			t.Fatalf("%q is hashed: %v", key, !ok)
-		}
+		must.Equal(t, ok, len(identity) <= maxPlain, "%q is hashed: %v", key, !ok)
 		if rule == "" {
 			rule = "default"
 		}
@@ -519,27 +493,18 @@ func TestKeys(t *testing.T) {
 		{"129 are not", "r", long + "x", "p:7:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
 	} {
 		l := newLayout("p", nil)
-		if got := l.key(row.rule, row.identity); got != row.want {
-			t.Errorf("%s: %s, want %s", row.why, got, row.want)
-		}
+		expect.Equal(t, l.key(row.rule, row.identity), row.want, "%s", row.why)
 	}
 }
 
 func TestSecretHidesIdentities(t *testing.T) {
 	one, other := newLayout("p", []byte("one")), newLayout("p", []byte("other"))
-	if a, b := one.key("r", "ann"), other.key("r", "ann"); a == b || strings.Contains(a, "ann") {
-		t.Errorf("%s and %s", a, b)
-	}
-	if one.tagOf(one.key("r", "ann")) != one.tagOf(one.key("s", "ann")) {
-		t.Error("the rules of an identity are in different slots")
-	}
-	if one.key("r", "") == one.key("r", "ann") {
-		t.Error("two identities have one key")
-	}
+	a, b := one.key("r", "ann"), other.key("r", "ann")
+	expect.True(t, a != b && !strings.Contains(a, "ann"), "%s and %s", a, b)
+	expect.Equal(t, one.tagOf(one.key("r", "ann")), one.tagOf(one.key("s", "ann")), "the rules of an identity are in different slots")
+	expect.NotEqual(t, one.key("r", ""), one.key("r", "ann"), "two identities have one key")
 }
 
 func TestSlotsMatchRedis(t *testing.T) {
-	if got := slotOf("123456789"); got != 0x31C3 {
-		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
-	}
+	expect.Equal(t, slotOf("123456789"), 0x31C3, "CRC-16 of the check string")
 }
