@@ -43,7 +43,7 @@ func (c *carried) decisions(dst []Decision) []Decision {
 	switch {
 	case own.extra != nil && own.extra.added != nil:
 		dst = append(dst, *own.extra.added)
-	case own.stage == decided && !(own.isEmpty() && slices.ContainsFunc(dst, again)):
+	case own.stage == decided && (!own.isEmpty() || !slices.ContainsFunc(dst, again)):
 		dst = append(dst, own.view(new([1]Result)))
 	}
 	return dst

@@ -83,7 +83,7 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 	for _, r := range slices.Clone(run) {
 		isCells := r.Kind == algorithm.CellsKind
 		switch r.Pair = p.id; {
-		case !r.Is(kind) && !(first && isCells):
+		case !r.Is(kind) && (!first || !isCells):
 			continue
 		case isCells:
 			r.Extra = s.cells.Add(slices.Clone(*s.cells.At(r.Extra)))
