@@ -65,13 +65,17 @@ func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error 
 }
 
 // build builds this program in dir, with the library at a commit and the current sources of the bench. It sets the build tag
-// before, so that a file can adapt the sources.
+// before, so that a file can adapt the sources, and nocalls if the library has no package grpclimit yet.
 func build(ctx context.Context, commit, dir string) (program, error) {
 	if err := sources(ctx, commit, dir); err != nil {
 		return program{}, err
 	}
 	p := program{path: filepath.Join(dir, "before"), dir: filepath.Join(dir, "bench")}
-	_, err := gotool(ctx, p.dir, "build", "-mod=mod", "-tags=before", "-o", p.path, ".")
+	tags := "before"
+	if _, err := os.Stat(filepath.Join(dir, "middleware", "grpc")); err != nil {
+		tags += ",nocalls"
+	}
+	_, err := gotool(ctx, p.dir, "build", "-mod=mod", "-tags="+tags, "-o", p.path, ".")
 	return p, err
 }
 

@@ -11,11 +11,9 @@ import (
 	ulule "github.com/ulule/limiter/v3"
 	ululestd "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	ululemem "github.com/ulule/limiter/v3/drivers/store/memory"
-	"google.golang.org/grpc"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/keyfunc"
-	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
@@ -49,9 +47,6 @@ func HTTPRateHTTP(l Limit) Middleware {
 func SpillgateUsers(l Limit) func(http.Handler) http.Handler {
 	return stdlib.New(users(l))
 }
-
-// SpillgateCalls is grpclimit.Unary with its default options and a limit for each user.
-func SpillgateCalls(l Limit) grpc.UnaryServerInterceptor { return grpclimit.Unary(users(l)) }
 
 func users(l Limit) *core.Limiter {
 	return core.Must(core.New([]core.Rule{l.core().By(keyfunc.Header("X-User"))}))
