@@ -70,9 +70,7 @@ func TestExportedFuncsHaveExamples(t *testing.T) {
 func documented(t *testing.T, dir string) *doc.Package {
 	t.Helper()
 	paths, err := filepath.Glob(dir + "/*.go")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(dir, paths, err)
-	}
+	must.True(t, err == nil && len(paths) != 0, "%v, %v, %v", dir, paths, err)
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {

@@ -131,9 +131,8 @@ func TestTablesHaveRatios(t *testing.T) {
 	expect.True(t, strings.Contains(text, want), "%q is missing in\n%s", want, text)
 	o.row.unit.ratios = true
 	want = line(spillgate, "300", "1.50", []string{"30.0 (1.50×)"})
-	if text := o.table(); !strings.Contains(text, want) {
-		t.Errorf("%q is missing in\n%s", want, text)
-	}
+	text = o.table()
+	expect.True(t, strings.Contains(text, want), "%q is missing in\n%s", want, text)
 }
 
 func TestAddressesAscend(t *testing.T) {

@@ -42,9 +42,8 @@ func TestInstructionsOfADecision(t *testing.T) {
 	if n := 1e6 / float64(countedDecisions); !slices.Equal(samples[0][0], sample{1, 2, 3, n}) || !slices.Equal(samples[0][1], sample{4, 5, 6, n}) {
 		t.Errorf("got %v, want %v at the end of each sample", samples, n)
 	}
-	if got := counted.unit.columns; len(got) != 4 || got[3] != instructions || len(r.unit.columns) != 3 {
-		t.Errorf("columns %v from %v", got, r.unit.columns)
-	}
+	got := counted.unit.columns
+	expect.True(t, len(got) == 4 && got[3] == instructions && len(r.unit.columns) == 3, "columns %v from %v", got, r.unit.columns)
 	expect.Fails(t, expect.ErrorOf(e.count(r, []entry{{name: "nobody"}}, samples)), "an entry that does not exist")
 }
 

@@ -19,12 +19,10 @@ func TestMetered(t *testing.T) {
 	want := (sample{3, 0.2, 5, 6})
 	expect.True(t, err == nil && slices.Equal(s, want), "got %v, %v, want %v", s, err, want)
 	broken := errors.New("broken")
-	if _, err := metered(func() (sample, error) { return nil, broken })(); !errors.Is(err, broken) {
-		t.Errorf("a measure that fails: %v", err)
-	}
-	if _, err := metered(func() (sample, error) { return sample{1}, nil }, func() (float64, error) { return 0, broken })(); !errors.Is(err, broken) {
-		t.Errorf("a meter that fails: %v", err)
-	}
+	_, err = metered(func() (sample, error) { return nil, broken })()
+	expect.ErrorIs(t, err, broken, "a measure that fails")
+	_, err = metered(func() (sample, error) { return sample{1}, nil }, func() (float64, error) { return 0, broken })()
+	expect.ErrorIs(t, err, broken, "a meter that fails")
 }
 
 // The bench compares decisions whatever command makes them.
@@ -51,8 +49,7 @@ func TestScriptTimeCountsScriptsAndFunctions(t *testing.T) {
 		before, err := read()
 		err = errors.Join(err, c.do())
 		after, failed := read()
-		if err := errors.Join(err, failed); err != nil || (after > before) != c.counts {
-			t.Errorf("%s: from %v to %v µs, %v", c.name, before, after, err)
-		}
+		err = errors.Join(err, failed)
+		expect.True(t, err == nil && (after > before) == c.counts, "%s: from %v to %v µs, %v", c.name, before, after, err)
 	}
 }

@@ -88,9 +88,7 @@ func TestWaysLimit(t *testing.T) {
 						admitted++
 					}
 				}
-				if admitted != want {
-					t.Errorf("%s: %s was admitted %d times, want %d", w.name, user, admitted, want)
-				}
+				expect.Equal(t, admitted, want, "%s: how often %s was admitted", w.name, user)
 			}
 		}
 	}
@@ -159,7 +157,6 @@ func TestTasksReportErrors(t *testing.T) {
 	defer clients.stop()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_ = l.Close()
-	if err := clients.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil); err == nil {
-		t.Error("requests to a server that is not there: no error")
-	}
+	err = clients.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil)
+	expect.Fails(t, err, "requests to a server that is not there")
 }

@@ -26,9 +26,8 @@ func TestNewCallsDoNotOvertakeWaitingCalls(t *testing.T) {
 	in, _ := a.admit(first, at(0))
 	must.Equal(t, in, b, "a closed budget lets a call through")
 	b.add(first)
-	if in, _ := a.admit(second, at(20)); in != b || b.out != 0 {
-		t.Error("the second call overtakes the first")
-	}
+	in, _ = a.admit(second, at(20))
+	expect.True(t, in == b && b.out == 0, "the second call overtakes the first")
 	a.dispatch(b, at(20))
 	expect.True(t, first.admitted && b.out == 1, "the first call does not go")
 }
@@ -42,9 +41,8 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b.enter(calls[1], at(0))
 	p := b.check(calls[2], at(9))
 	must.True(t, p.wait && p.until.Equal(at(10)), "%+v, want to wait until the others are overdue", p)
-	if p := b.check(calls[2], at(10)); p.wait {
-		t.Fatalf("%+v, want to go", p)
-	}
+	p = b.check(calls[2], at(10))
+	must.True(t, !p.wait, "%+v, want to go", p)
 	b.enter(calls[2], at(10))
 	b.enter(calls[3], at(10))
 	b.leave(calls[0], at(11))
@@ -90,9 +88,8 @@ func TestTrial(t *testing.T) {
 		return n
 	}
 	b.close(at(0), time.Second, 200, 1)
-	if n := most(); n != 1 || b.trying {
-		t.Errorf("%d at once, want 1, which ends the trial", n)
-	}
+	n := most()
+	expect.True(t, n == 1 && !b.trying, "%d at once, want 1, which ends the trial", n)
 	clock++
 	b.close(at(0), time.Second, 429, clock)
 	b.width = 1
@@ -116,18 +113,15 @@ func TestOverdueTrial(t *testing.T) {
 	b.enter(first, at(10))
 	p := b.check(second, at(19))
 	expect.True(t, p.wait && p.until.Equal(at(20)), "%+v, want to wait for ten seconds", p)
-	if p := b.check(second, at(20)); p.wait {
-		t.Errorf("%+v, want to go", p)
-	}
+	p = b.check(second, at(20))
+	expect.True(t, !p.wait, "%+v, want to go", p)
 	b.enter(second, at(20))
 	b.leave(first, at(21))
-	if p := b.check(third, at(21)); !p.wait {
-		t.Error("a third call is sent while the second one is the trial")
-	}
+	p = b.check(third, at(21))
+	expect.True(t, p.wait, "a third call is sent while the second one is the trial")
 	b.leave(second, at(22))
-	if p := b.check(third, at(22)); p.wait {
-		t.Errorf("%+v, want the third to go once the second is answered", p)
-	}
+	p = b.check(third, at(22))
+	expect.True(t, !p.wait, "%+v, want the third to go once the second is answered", p)
 }
 
 // TestUnansweredTrialDelaysNoLaterTrial checks that a trial without a response does not delay the trials after the next one.
@@ -168,9 +162,8 @@ func TestRetryAfterWithSeveralLimits(t *testing.T) {
 	a = &account{clock: 6}
 	rep.n, rep.states[0] = 1, state{wait: time.Second, hasReset: true}
 	a.denied(c, &rep, a.match(c, &rep), at(0))
-	if b := a.budgets[0]; !b.promise.Equal(at(30)) {
-		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())
-	}
+	b := a.budgets[0]
+	expect.True(t, b.promise.Equal(at(30)), "the only limit is closed until %v, want 30", b.promise.Unix())
 }
 
 // TestOnlyPacedWindowsAnnounceAnInstant checks that a call expects an instant while a window is paced, but not once the window
@@ -182,9 +175,8 @@ func TestOnlyPacedWindowsAnnounceAnInstant(t *testing.T) {
 	known := b.expect(c, at(10))
 	expect.True(t, known.Equal(at(20)), "%v, want the first of ten intervals", known.Unix())
 	b.kind = moving
-	if known := b.expect(c, at(10)); !known.IsZero() {
-		t.Errorf("%v, want none for a bucket", known.Unix())
-	}
+	known = b.expect(c, at(10))
+	expect.True(t, known.IsZero(), "%v, want none for a bucket", known.Unix())
 }
 
 // TestLateResponseFromTheOldWindow has two requests in flight while a window ends. The response to the first request

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // lies are field values that no server should send.
@@ -96,9 +97,7 @@ func TestCachedResponsesAreIgnored(t *testing.T) {
 						write(w, a.status, append(a.fields(time.Now(), start2000.Add(time.Hour)), "Age", age)...)
 					})
 					c := s.over(&client.Transport{MaxWait: -1})
-					if status := get(t, c, "/"); status != a.status {
-						t.Fatalf("status %d, want %d", status, a.status)
-					}
+					must.Equal(t, get(t, c, "/"), a.status, "status")
 					_, err := c.Do(request(t, "http://api.example/"))
 					expect.True(t, (err == nil) == cached, "the next request: %v; want an error: %v", err, !cached)
 				})

@@ -47,9 +47,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	expect.True(t, len(tr.accounts) <= 1024 && len(a.routes) <= 512 && len(a.budgets) <= 32,
 		"%d keys, %d routes, %d budgets", len(tr.accounts), len(a.routes), len(a.budgets))
-	if last := a.last[0]; last.name.name != "name4999" || a.find(last.name) != last {
-		t.Errorf("the last budget, %v, was forgotten", last.name)
-	}
+	last := a.last[0]
+	expect.True(t, last.name.name == "name4999" && a.find(last.name) == last, "the last budget, %v, was forgotten", last.name)
 }
 
 // TestLongNamesAreNotKept checks that a Transport keeps no long name, and no long text that contains a name. A server

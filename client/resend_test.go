@@ -168,9 +168,7 @@ func TestRetryAfterInThePast(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(func(w http.ResponseWriter, r *http.Request) { write(w, row.status, row.fields...) })
-				if status := get(t, s.over(&client.Transport{MaxWait: 20 * time.Minute}), "/"); status != row.status {
-					t.Errorf("status %d", status)
-				}
+				expect.Equal(t, get(t, s.over(&client.Transport{MaxWait: 20 * time.Minute}), "/"), row.status, "status")
 				sent := s.requests(start2000)
 				for i := 2; i < len(sent)-1; i++ {
 					before, after := sent[i]-sent[i-1], sent[i+1]-sent[i]

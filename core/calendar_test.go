@@ -100,8 +100,7 @@ func TestParseCalendarLimits(t *testing.T) {
 	for _, tt := range tests {
 		got, err := core.ParseLimits(strings.ReplaceAll(tt.in, " = ", "="))
 		expect.True(t, err == nil && len(got) == 1 && got[0] == tt.want, "%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
-		text := tt.want.String()
-		expect.Equal(t, text, tt.text, "%q: String returns", tt.in)
+		expect.Equal(t, tt.want.String(), tt.text, "%q: String returns", tt.in)
 	}
 }
 
@@ -154,9 +153,8 @@ func TestCalendarLimitStringReadsBack(t *testing.T) {
 func TestCalendarWindow(t *testing.T) {
 	at := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	start, end := core.Calendar{Unit: core.CalendarMonth, Zone: "Europe/Berlin", From: 15}.Window(at)
-	if got := start.Format(time.RFC3339) + " " + end.Format(time.RFC3339); got != "2026-11-15T00:00:00+01:00 2026-12-15T00:00:00+01:00" {
-		t.Errorf("got %s", got)
-	}
+	got := start.Format(time.RFC3339) + " " + end.Format(time.RFC3339)
+	expect.Equal(t, got, "2026-11-15T00:00:00+01:00 2026-12-15T00:00:00+01:00", "got")
 	for _, c := range []core.Calendar{{}, {Unit: core.CalendarMonth, Zone: "Local"}, {Unit: core.CalendarDay, From: 3}} {
 		start, end := c.Window(at)
 		expect.True(t, start.IsZero() && end.IsZero(), "%+v: got a window from %v to %v", c, start, end)

@@ -157,9 +157,8 @@ func TestJoinWithADecisionOfNoLimiter(t *testing.T) {
 	again, err := l.Check(get("/").WithContext(core.NewContext(t.Context(), joined)))
 	expect.True(t, err == nil && len(again.Results) == 1 && again.Results[0].Remaining == 4,
 		"got %+v, %v; want the first decision", again, err)
-	if err := l.Refund(t.Context(), joined); err != nil || remaining(t, l, "a") != 5 {
-		t.Errorf("the joined decision gave nothing back, %v", err)
-	}
+	err = l.Refund(t.Context(), joined)
+	expect.True(t, err == nil && remaining(t, l, "a") == 5, "the joined decision gave nothing back, %v", err)
 }
 
 func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
@@ -268,9 +267,8 @@ func TestNewRouteIsDecided(t *testing.T) {
 				g.End()
 			}
 			expect.Equal(t, len(seen.seen), 14, "how often observers were called (twice a request)")
-			if api, login := remaining(t, l, "api"), remaining(t, l, "login"); api != 93 || login != 0 {
-				t.Errorf("got %d and %d left, want 93 and 0", api, login)
-			}
+			api, login := remaining(t, l, "api"), remaining(t, l, "login")
+			expect.True(t, api == 93 && login == 0, "got %d and %d left, want 93 and 0", api, login)
 		})
 	}
 }
@@ -292,9 +290,8 @@ func TestCheckInAHandlerDecidesTheNewRoute(t *testing.T) {
 	expect.True(t, err == nil && len(d.Results) == 2 && d.Results[1].Remaining == 4 && remaining(t, l, "api") == 99,
 		"the login: got %+v, %v", d, err)
 	ctx := core.NewContext(r.Context(), d)
-	if carried, _ := core.FromContext(ctx); !slices.Equal(carried.Results, d.Results) {
-		t.Errorf("the context carries %+v, want %+v", carried, d)
-	}
+	carried, _ := core.FromContext(ctx)
+	expect.True(t, slices.Equal(carried.Results, d.Results), "the context carries %+v, want %+v", carried, d)
 	expect.Elements(t, must.Get(l.Check(r.WithContext(ctx)))(t).Results, d.Results, "the decision carried by hand")
 	if err := l.Refund(t.Context(), d); err != nil || remaining(t, l, "api") != 100 || remaining(t, l, "login") != 5 {
 		t.Errorf("a refund of both decisions leaves %d and %d, %v", remaining(t, l, "api"), remaining(t, l, "login"), err)
@@ -342,9 +339,8 @@ func TestDeniedRequestIsChargedNothingMore(t *testing.T) {
 	if d := g.Decision(); err != nil || g.Admitted() || d.Allowed || len(d.Results) != 1 || remaining(t, l, "login") != 5 {
 		t.Errorf("got %+v, %v, admitted %v; want the first denial", d, err, g.Admitted())
 	}
-	if d, err := l.Check(at(r, "/login")); err != nil || d.Allowed || len(d.Results) != 1 {
-		t.Errorf("Check: got %+v, %v; want the first denial", d, err)
-	}
+	d, err := l.Check(at(r, "/login"))
+	expect.True(t, err == nil && !d.Allowed && len(d.Results) == 1, "Check: got %+v, %v; want the first denial", d, err)
 }
 
 // TestRoutedAgainSettlesEachHoldOnce routes a request again, so that a second rule holds its cost.

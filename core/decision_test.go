@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -53,9 +54,8 @@ func TestTightest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, ok := core.Decision{Results: tt.results}.Tightest()
-		if ok != (tt.want != "") || got.Rule != tt.want {
-			t.Errorf("%s: got rule %q, %v; want %q", tt.why, got.Rule, ok, tt.want)
-		}
+		expect.True(t, ok == (tt.want != "") && got.Rule == tt.want,
+			"%s: got rule %q, %v; want %q", tt.why, got.Rule, ok, tt.want)
 	}
 }
 
@@ -80,13 +80,9 @@ func TestPreflight(t *testing.T) {
 		if tt.request != "" {
 			r.Header.Set("Access-Control-Request-Method", tt.request)
 		}
-		if got := core.Preflight(r); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.why, got, tt.want)
-		}
+		expect.Equal(t, core.Preflight(r), tt.want, "%s", tt.why)
 	}
-	if core.Preflight(&http.Request{Method: "OPTIONS"}) {
-		t.Error("a request without headers is a preflight")
-	}
+	expect.True(t, !core.Preflight(&http.Request{Method: "OPTIONS"}), "a request without headers is a preflight")
 }
 
 // TestDecisionKey asks three times for the keys of rules with a capacity of 1: the first request is admitted.
@@ -121,13 +117,11 @@ func TestDecisionKey(t *testing.T) {
 				for i := range 3 {
 					d := must.Get(decide(get("/")))(t)
 					for _, r := range row.rules {
-						if key, ok := d.Key(r.Name); key != "user:"+r.Name || !ok {
-							t.Errorf("%s %d: rule %q: got %q, %v", name, i, r.Name, key, ok)
-						}
+						key, ok := d.Key(r.Name)
+						expect.True(t, key == "user:"+r.Name && ok, "%s %d: rule %q: got %q, %v", name, i, r.Name, key, ok)
 					}
-					if key, ok := d.Key("other"); key != "" || ok {
-						t.Errorf("%s %d: a rule that does not exist: got %q, %v", name, i, key, ok)
-					}
+					key, ok := d.Key("other")
+					expect.True(t, key == "" && !ok, "%s %d: a rule that does not exist: got %q, %v", name, i, key, ok)
 				}
 			}
 		})
@@ -138,9 +132,8 @@ func TestDecisionKeyWithoutClaim(t *testing.T) {
 	free := allow10(func(r *core.Rule) { r.Cost = cost(0) })
 	d, err := core.Must(core.New([]core.Rule{free})).Check(get("/"))
 	for _, d := range []core.Decision{d, {}, {Results: []core.Result{{Rule: "r"}}}} {
-		if key, ok := d.Key("r"); key != "" || ok || err != nil {
-			t.Errorf("got %q, %v, %v", key, ok, err)
-		}
+		key, ok := d.Key("r")
+		expect.True(t, key == "" && !ok && err == nil, "got %q, %v, %v", key, ok, err)
 	}
 }
 
@@ -160,9 +153,8 @@ func TestDecisionKeyOfTwoLimiters(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		a := must.Get(outer.Guard(r.Context(), r, nil))(t)
 		b := must.Get(inner.Guard(a.Request().Context(), a.Request(), nil))(t)
-		if key, ok := b.Decision().Key(""); key != row.want || !ok {
-			t.Errorf("%s: got %q, %v, want %s", why, key, ok, row.want)
-		}
+		key, ok := b.Decision().Key("")
+		expect.True(t, key == row.want && ok, "%s: got %q, %v, want %s", why, key, ok, row.want)
 		b.End()
 		a.End()
 	}
@@ -220,15 +212,12 @@ func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 			g := &recordingStore{at: time.Unix(1767268800, 0)}
 			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))
 			d, err := l.Take(t.Context(), claims...)
-			if err != nil || !d.Allowed || !d.At.Equal(g.at) {
-				t.Fatalf("got %+v, %v", d, err)
-			}
+			must.True(t, err == nil && d.Allowed && d.At.Equal(g.at), "got %+v, %v", d, err)
 			want, results := []core.Settlement(nil), d.Results
 			for _, c := range g.taken {
 				for _, limit := range c.Limits {
-					if r := results[0]; r.Rule != c.Rule || r.Limit != limit || r.DryRun != c.DryRun {
-						t.Errorf("got %+v of %+v", r, c)
-					}
+					r := results[0]
+					expect.True(t, r.Rule == c.Rule && r.Limit == limit && r.DryRun == c.DryRun, "got %+v of %+v", r, c)
 					results = results[1:]
 				}
 				if !c.Peek {
@@ -348,9 +337,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 				allowed++
 			}
 		})
-		if n != 0 || (allowed > 0) != (c.Rule == "r") {
-			t.Errorf("%+v: %v allocations, and %d of 1001 allowed", c, n, allowed)
-		}
+		expect.True(t, n == 0 && (allowed > 0) == (c.Rule == "r"), "%+v: %v allocations, and %d of 1001 allowed", c, n, allowed)
 	}
 }
 
@@ -370,9 +357,7 @@ func TestAllocations(t *testing.T) {
 		"Take of two claims": {func() { two.Take(t.Context(), key, core.Claim{Rule: "r", Key: "l"}) }, 3}, // a receipt, both claims, all results
 	} {
 		row.decide()
-		if n := testing.AllocsPerRun(1000, row.decide); n > row.most {
-			t.Errorf("%s: %v allocations, want %v", name, n, row.most)
-		}
+		expect.AtMost(t, testing.AllocsPerRun(1000, row.decide), row.most, "%s: allocations", name)
 	}
 }
 
@@ -393,7 +378,6 @@ func TestAllocationsOfAHeldRequest(t *testing.T) {
 		}
 		return least
 	}
-	if plain, held := allocations(nil), allocations(core.Failures); held > plain+3 {
-		t.Errorf("%v allocations, want at most 3 more than %v", held, plain)
-	}
+	plain, held := allocations(nil), allocations(core.Failures)
+	expect.True(t, held <= plain+3, "%v allocations, want at most 3 more than %v", held, plain)
 }

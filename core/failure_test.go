@@ -109,12 +109,10 @@ func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
 			must.True(t, err == nil && !d.Allowed && len(d.Results) == 1 && d.Results[0].Rule == "a" && d.Degraded != nil,
 				"mode %v: got %+v, %v; want a denial by rule a", m, d, err)
 		}
-		if d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}); err != nil || d.Results[0].Remaining != 4 {
-			t.Errorf("mode %v: got %+v, %v; want nothing charged before", m, d, err)
-		}
-		if d, err := l.Take(t.Context(), core.Claim{Rule: "dry", Key: "used up"}); err != nil || !d.Allowed {
-			t.Errorf("mode %v: got %+v, %v; want that a dry run denies nothing", m, d, err)
-		}
+		d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"})
+		expect.True(t, err == nil && d.Results[0].Remaining == 4, "mode %v: got %+v, %v; want nothing charged before", m, d, err)
+		d, err = l.Take(t.Context(), core.Claim{Rule: "dry", Key: "used up"})
+		expect.True(t, err == nil && d.Allowed, "mode %v: got %+v, %v; want that a dry run denies nothing", m, d, err)
 	}
 }
 
@@ -122,9 +120,8 @@ func TestFailClosedChargesNothing(t *testing.T) {
 	s := &faulty{fault: unreachable}
 	fallback := new(core.MemoryStore)
 	l := withStore(s, []core.Rule{mode("local", core.FailLocal, 5), mode("closed", core.FailClosed, 5)}, core.WithFallback(fallback))
-	if _, err := l.Check(get("/")); !errors.Is(err, core.ErrUnavailable) {
-		t.Fatal(err)
-	}
+	_, err := l.Check(get("/"))
+	must.True(t, errors.Is(err, core.ErrUnavailable), "%v", err)
 	s.fault = nil
 	for _, store := range []core.Store{s, fallback} {
 		results, err := store.Take(t.Context(), []core.Claim{{Rule: "local", Key: "k", Limits: []core.Limit{core.PerHour(5)}, Peek: true}}, nil)
@@ -272,9 +269,8 @@ func TestPeekWhileDown(t *testing.T) {
 		}
 	}
 	d, _ := l.Peek(get("/"))
-	if d, _ := l.Check(get("/").WithContext(core.NewContext(t.Context(), d))); d.Results[0].Remaining != 4 {
-		t.Errorf("got %+v; want a charge in spite of the peek", d)
-	}
+	d, _ = l.Check(get("/").WithContext(core.NewContext(t.Context(), d)))
+	expect.True(t, d.Results[0].Remaining == 4, "got %+v; want a charge in spite of the peek", d)
 	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
 

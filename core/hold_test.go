@@ -98,9 +98,7 @@ func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 func httpGetPeek(t *testing.T, l *core.Limiter) core.Result {
 	t.Helper()
 	d, err := l.Peek(get("/"))
-	if err != nil || len(d.Results) != 1 {
-		t.Fatal(d, err)
-	}
+	must.True(t, err == nil && len(d.Results) == 1, "%v, %v", d, err)
 	return d.Results[0]
 }
 

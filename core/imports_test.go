@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 const module = "github.com/spillgate/spillgate/"
@@ -137,9 +139,7 @@ func standard(imported string) bool {
 
 func TestImports(t *testing.T) {
 	found := importsOf(t, "..")
-	if len(found["core"]) == 0 {
-		t.Fatalf("no imports of core: looked at %v", found)
-	}
+	must.True(t, len(found["core"]) != 0, "no imports of core: looked at %v", found)
 	for dir, imports := range found {
 		for _, imported := range imports {
 			for _, rule := range importRules {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -48,13 +49,9 @@ func TestResetForgetsAndMakesRoom(t *testing.T) {
 			key := strconv.Itoa(i)
 			for range 2 { // a shared state would stay as it is
 				for range 100 {
-					if !admits(m, one(key, algorithms...)) {
-						t.Fatalf("key %d was not forgotten", i)
-					}
+					must.True(t, admits(m, one(key, algorithms...)), "key %d was not forgotten", i)
 				}
-				if admits(m, one(key, algorithms...)) {
-					t.Fatalf("key %d: 101 admitted", i)
-				}
+				must.True(t, !admits(m, one(key, algorithms...)), "key %d: 101 admitted", i)
 				must.Do(t, m.Reset(context.Background(), []core.Pair{{Rule: "rule", Key: key}}))
 			}
 		}
@@ -78,9 +75,8 @@ func TestMemoryStoreIgnoresLeases(t *testing.T) {
 	claims := several(2, 2)
 	claims[0].Lease = time.Second
 	for _, some := range [][]core.Claim{claims, claims[:1]} {
-		if results, err := m.Take(context.Background(), some, nil); err != nil || !results[1].Allowed {
-			t.Errorf("%d claims: %+v, error %v", len(some), results, err)
-		}
+		results := must.Get(m.Take(context.Background(), some, nil))(t)
+		expect.True(t, results[1].Allowed, "%d claims: %+v", len(some), results)
 	}
 }
 
@@ -103,9 +99,7 @@ func TestPairsShareNothing(t *testing.T) {
 					if s.At = results[0].At; !c.Peek {
 						err = m.Settle(t.Context(), []core.Settlement{s})
 					}
-					if err != nil {
-						t.Errorf("%s: %v", limits, err)
-					}
+					expect.NoError(t, err, "%s", limits)
 				}
 			})
 		}
@@ -123,16 +117,14 @@ func TestSettlementThatChangesNothingDoesNotRace(t *testing.T) {
 			for n := range 1 + i%12 {
 				claims = append(claims, core.Claim{Rule: "r", Key: strconv.Itoa(20*i + n), Limits: limits})
 			}
-			if _, err := m.Take(t.Context(), claims, nil); err != nil {
-				t.Error(err)
-			}
+			_, err := m.Take(t.Context(), claims, nil)
+			expect.NoError(t, err, "Take")
 		}
 	})
 	wg.Go(func() {
 		for i := range 500 {
-			if err := m.Settle(t.Context(), []core.Settlement{{Rule: "r", Key: strconv.Itoa(i), Limits: limits, Cost: 1, Final: 1}}); err != nil {
-				t.Error(err)
-			}
+			err := m.Settle(t.Context(), []core.Settlement{{Rule: "r", Key: strconv.Itoa(i), Limits: limits, Cost: 1, Final: 1}})
+			expect.NoError(t, err, "Take")
 		}
 	})
 	wg.Wait()
@@ -202,10 +194,8 @@ func TestMaxKeysIsAMillionByDefault(t *testing.T) {
 	testpass.Thorough(t)
 	m := new(core.MemoryStore)
 	flood(m, 1_000_000)
-	if s := m.Stats(); s.Keys != 1_000_000 || s.Shared != 0 {
-		t.Errorf("a million keys: got %+v, want each with a state of its own", s)
-	}
-	if admits(m, one("another", core.PerHour(1))); m.Stats().Shared == 0 {
-		t.Errorf("a million keys and one: got %+v, want one that shares", m.Stats())
-	}
+	s := m.Stats()
+	expect.True(t, s.Keys == 1_000_000 && s.Shared == 0, "a million keys: got %+v, want each with a state of its own", s)
+	admits(m, one("another", core.PerHour(1)))
+	expect.NotEqual(t, m.Stats().Shared, 0, "a million keys and one: %+v (one that shares)", m.Stats())
 }

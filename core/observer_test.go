@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -48,9 +49,7 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 			}
 			r := get("/")
 			core.Must(core.New(tt.rules, opts...)).Check(r)
-			if len(seen.seen) != 1 {
-				t.Fatalf("observers were called %d times, want once", len(seen.seen))
-			}
+			must.Equal(t, len(seen.seen), 1, "how often observers were called")
 			o := seen.seen[0]
 			if !errors.Is(o.Err, tt.kind) || o.Allowed || o.Results != nil || o.Degraded != nil || o.Request != r || o.Store != 0 {
 				t.Errorf("got %+v, want only Err %v and the request", o, tt.kind)
@@ -63,13 +62,10 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 // wantClaims compares rules and keys.
 func wantClaims(t *testing.T, got, want []core.Claim) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("got claims %+v, want %+v", got, want)
-	}
+	must.True(t, len(got) == len(want), "got claims %+v, want %+v", got, want)
 	for i := range want {
-		if got[i].Rule != want[i].Rule || got[i].Key != want[i].Key {
-			t.Errorf("claim %d: got %q %q, want %q %q", i, got[i].Rule, got[i].Key, want[i].Rule, want[i].Key)
-		}
+		expect.True(t, got[i].Rule == want[i].Rule && got[i].Key == want[i].Key,
+			"claim %d: got %q %q, want %q %q", i, got[i].Rule, got[i].Key, want[i].Rule, want[i].Key)
 	}
 }
 
@@ -112,9 +108,7 @@ func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 		check := func(why string, want time.Duration) {
 			t.Helper()
 			must.Get(l.Check(get("/")))(t)
-			if o := seen.seen[len(seen.seen)-1]; o.Store != want {
-				t.Errorf("%s: got %v, want %v", why, o.Store, want)
-			}
+			expect.Equal(t, seen.seen[len(seen.seen)-1].Store, want, "%s", why)
 			synctest.Wait()
 		}
 		check("an answer", 7*time.Millisecond)
@@ -135,13 +129,9 @@ func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
 		core.WithObserver(func(context.Context, *core.Observation) { panic("ouch") }), core.WithObserver(seen.observe)))
 	for i := range 3 {
 		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed != (i < 2) {
-			t.Errorf("got %+v, %v; want the decision as if nothing had happened", d, err)
-		}
+		expect.True(t, err == nil && d.Allowed == (i < 2), "got %+v, %v; want the decision as if nothing had happened", d, err)
 	}
-	if len(seen.seen) != 3 {
-		t.Errorf("the other observer was called %d times, want 3", len(seen.seen))
-	}
+	expect.Equal(t, len(seen.seen), 3, "how often the other observer was called")
 	wantLines(t, log.String(), `msg="spillgate: observer panicked" panic=ouch stack=`)
 }
 
@@ -155,9 +145,7 @@ func TestObservationAllocatesNothing(t *testing.T) {
 		"Check": func() { l.Check(r) },
 	} {
 		decide()
-		if n := testing.AllocsPerRun(1000, decide); n > 1 {
-			t.Errorf("%s: %v allocations, want 1 as without an observer", name, n)
-		}
+		expect.AtMost(t, testing.AllocsPerRun(1000, decide), 1, "%s: allocations as without an observer", name)
 	}
 }
 
@@ -180,13 +168,10 @@ func TestObservers(t *testing.T) {
 		l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
 	}
 	for _, o := range []*recorder{first, second} {
-		if len(o.seen) != 2 || !o.seen[0].Allowed || o.seen[1].Allowed || len(o.seen[1].Results) != 1 {
-			t.Errorf("got %+v, want each decision once, denied ones too", o.seen)
-		}
+		expect.True(t, len(o.seen) == 2 && o.seen[0].Allowed && !o.seen[1].Allowed && len(o.seen[1].Results) == 1,
+			"got %+v, want each decision once, denied ones too", o.seen)
 	}
-	if heard != "hello" {
-		t.Errorf("got value %v from the context, want the request's", heard)
-	}
+	expect.Equal(t, heard, "hello", "value from the context (the request's)")
 }
 
 func TestUndecidedRequestsAreLogged(t *testing.T) {
@@ -258,9 +243,7 @@ func TestWithLogger(t *testing.T) {
 		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})
 	}
 	wantLines(t, log.String(), "request not decided", "the store is unavailable")
-	if other.String() != "" {
-		t.Errorf("the default logger got %q", other.String())
-	}
+	expect.Equal(t, other.String(), "", "the default logger")
 }
 
 func TestErrorsLoggedByAnObserverAreNotLoggedAgain(t *testing.T) {
@@ -287,7 +270,6 @@ func TestStackOfACallbackThatPanicked(t *testing.T) {
 		error
 		Stack() []byte
 	}
-	if !errors.As(err, &p) || !strings.Contains(string(p.Stack()), "TestStackOfACallbackThatPanicked") {
-		t.Errorf("got %v, want an error with the stack of the callback", err)
-	}
+	expect.True(t, errors.As(err, &p) && strings.Contains(string(p.Stack()), "TestStackOfACallbackThatPanicked"),
+		"got %v, want an error with the stack of the callback", err)
 }

@@ -361,9 +361,7 @@ func TestOverloadWithMixedModes(t *testing.T) {
 func holdLogins(t *testing.T, l *core.Limiter) (held []core.Decision) {
 	for range 200 {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		must.True(t, err == nil && d.Allowed, "%v, %v", d, err)
 		held = append(held, d)
 	}
 	return held

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // TestRetryAfterOfNestedLimiters checks a request that the outer limiter charges and the inner limiter denies. After RetryAfter
@@ -40,9 +42,7 @@ func nestedRetry(t *testing.T, cost int, outer, inner core.Limit) {
 		if err == nil && d.Allowed {
 			_, d, err = guard(i, r)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return d
 	}
 	if d := serve(); !d.Allowed || d.RetryAfter() != 0 {
@@ -50,22 +50,16 @@ func nestedRetry(t *testing.T, cost int, outer, inner core.Limit) {
 	}
 	time.Sleep(time.Second)
 	d := serve()
-	if d.Allowed || len(d.Results) != 2 {
-		t.Fatalf("the second request: %+v, want a denial by the inner limiter", d)
-	}
+	must.True(t, !d.Allowed && len(d.Results) == 2, "the second request: %+v, want a denial by the inner limiter", d)
 	wait := d.RetryAfter()
-	if wait < d.Results[1].RetryAfter {
-		t.Errorf("wait %v, want at least %v", wait, d.Results[1].RetryAfter)
-	}
+	expect.AtLeast(t, wait, d.Results[1].RetryAfter, "wait")
 	time.Sleep(wait - time.Microsecond)
 	early := func(l *core.Limiter) bool { d, _ := l.Peek(get("/")); return d.Allowed }
 	if cost == 1 && early(o) && early(i) {
 		t.Errorf("both admit it before %v", wait)
 	}
 	time.Sleep(time.Microsecond)
-	if !early(o) || !early(i) {
-		t.Errorf("waiting %v was not enough: %+v", wait, d)
-	}
+	expect.True(t, early(o) && early(i), "waiting %v was not enough: %+v", wait, d)
 }
 
 func TestRetryAfterOfOneLimiter(t *testing.T) {
@@ -80,9 +74,7 @@ func TestRetryAfterOfOneLimiter(t *testing.T) {
 		"never":              {core.Decision{Results: []core.Result{denied(2), denied(core.Never), denied(1)}}, core.Never},
 		"allowed by a limit": {core.Decision{Results: []core.Result{denied(2), {Allowed: true, RefillAfter: 7}}}, 2},
 	} {
-		if got := row.d.RetryAfter(); got != row.want {
-			t.Errorf("%s: got %v, want %v", why, got, row.want)
-		}
+		expect.Equal(t, row.d.RetryAfter(), row.want, "%s", why)
 	}
 }
 
@@ -100,9 +92,8 @@ func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 			r, _, _ := guard(outer, get("/"))
 			_, d, _ = guard(inner, r)
 		}
-		if wait := d.RetryAfter(); d.Allowed || wait != 30*time.Second {
-			t.Errorf("allowed: %v, again in %v, want 30s", d.Allowed, wait)
-		}
+		wait := d.RetryAfter()
+		expect.True(t, !d.Allowed && wait == 30*time.Second, "allowed: %v, again in %v, want 30s", d.Allowed, wait)
 	})
 }
 

@@ -76,9 +76,8 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 	} {
 		wantError(t, err, core.ErrInvalid, want)
 	}
-	if got := strings.Count(err.Error(), "\n") + 1; got != 11 {
-		t.Errorf("got %d lines, want one per mistake, 11:\n%v", got, err)
-	}
+	got := strings.Count(err.Error(), "\n") + 1
+	expect.True(t, got == 11, "got %d lines, want one per mistake, 11:\n%v", got, err)
 }
 
 func TestNewOptionMistakes(t *testing.T) {
@@ -158,9 +157,8 @@ func TestRuleWithoutKeyIsForTake(t *testing.T) {
 		}
 	}
 	must.Do(t, l.SetRules([]core.Rule{allow10(), nowhere}))
-	if d, err := l.Check(get("/")); err != nil || !d.Allowed {
-		t.Errorf("a rule that does not apply: got %+v, %v", d, err)
-	}
+	d := must.Get(l.Check(get("/")))(t)
+	expect.True(t, d.Allowed, "a rule that does not apply: got %+v, %v", d)
 }
 
 func TestSetRulesKeepsWhatWasUsed(t *testing.T) {

@@ -133,9 +133,8 @@ func TestSettle(t *testing.T) {
 			for _, s := range tt.settle {
 				must.Do(t, l.Settle(t.Context(), d, s.Rule, s.Cost))
 			}
-			if a, b := remaining(t, l, "a"), remaining(t, l, "b"); a != tt.a || b != tt.b {
-				t.Errorf("got %d and %d left, want %d and %d", a, b, tt.a, tt.b)
-			}
+			a, b := remaining(t, l, "a"), remaining(t, l, "b")
+			expect.True(t, a == tt.a && b == tt.b, "got %d and %d left, want %d and %d", a, b, tt.a, tt.b)
 		})
 	}
 }
@@ -184,9 +183,8 @@ func TestSettleNamesTheInstantOfEachClaim(t *testing.T) {
 	l := withStore(c, []core.Rule{perHour("one", 10), two})
 	d, err := l.Take(t.Context(), core.Claim{Rule: "one", Key: "x"}, core.Claim{Rule: "two", Key: "y"}, core.Claim{Rule: "one", Key: "z"})
 	must.True(t, err == nil && d.At.Equal(noon.Add(time.Second)), "got %+v, %v; want the instant of the tightest limit", d, err)
-	if err := l.Refund(t.Context(), d); err != nil || len(c.settled) != 3 {
-		t.Fatalf("settled %+v, %v", c.settled, err)
-	}
+	err = l.Refund(t.Context(), d)
+	must.True(t, err == nil && len(c.settled) == 3, "settled %+v, %v", c.settled, err)
 	for _, claim := range c.settled {
 		expect.True(t, claim.At.Equal(c.at[claim.Key]) && claim.Final == 0,
 			"settled %+v, want the instant %v of its charge", claim, c.at[claim.Key])

@@ -142,9 +142,8 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 		if h := l.StoreHealth(); !h.Down || s.calls.Load() != 5 {
 			t.Errorf("got %+v after 5 failures of %d calls; local decisions must not count as successes", h, s.calls.Load())
 		}
-		if d := take("known"); d.Allowed || d.Degraded != nil {
-			t.Errorf("got %+v while the store is down, want the remembered denial", d)
-		}
+		d := take("known")
+		expect.True(t, !d.Allowed && d.Degraded == nil, "got %+v while the store is down, want the remembered denial", d)
 		for _, o := range seen.seen {
 			if o.Claims[0].Key == "known" && o.Store != 0 {
 				t.Errorf("the store was not asked, but took %v", o.Store)

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -171,9 +171,7 @@ func (s *settler) finals() (text []string) {
 
 func (s *settler) want(t *testing.T, want ...string) {
 	t.Helper()
-	if got := s.finals(); !slices.Equal(got, want) {
-		t.Errorf("settled %q, want %q", got, want)
-	}
+	expect.Elements(t, s.finals(), want, "settled")
 }
 
 // final returns a rule whose CostAfter is f.

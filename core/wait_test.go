@@ -159,12 +159,10 @@ func TestSeveralRulesWait(t *testing.T) {
 					"request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
 			}
 		}
-		if d, _ := l.Check(get("/")); d.Allowed || d.Wait != 0 {
-			t.Errorf("%+v, want a denial by the strict rule", d)
-		}
-		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != 300*time.Millisecond {
-			t.Errorf("waits %v, want 300ms: the denied request has booked nothing", d.Wait)
-		}
+		d, _ := l.Check(get("/"))
+		expect.True(t, !d.Allowed && d.Wait == 0, "%+v, want a denial by the strict rule", d)
+		d, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
+		expect.Equal(t, d.Wait, 300*time.Millisecond, "waits (300ms: the denied request has booked nothing)")
 	})
 }
 
@@ -308,9 +306,8 @@ func TestBanAndWait(t *testing.T) {
 		}()
 		synctest.Wait()
 		must.Do(t, l.Ban(t.Context(), "r", "k", 3*time.Second))
-		if d, _ := l.Take(t.Context(), job); d.Allowed || d.RetryAfter() != time.Second {
-			t.Errorf("%+v, want a denial for 1s", d)
-		}
+		d, _ := l.Take(t.Context(), job)
+		expect.True(t, !d.Allowed && d.RetryAfter() == time.Second, "%+v, want a denial for 1s", d)
 		expect.Equal(t, <-booked, 100*time.Millisecond, "the booked request went after")
 		time.Sleep(900 * time.Millisecond)
 		for i := range 3 {
@@ -379,9 +376,8 @@ func TestMaxWaiting(t *testing.T) {
 		synctest.Wait()
 		wait(t.Context())
 		synctest.Wait()
-		if d, _ := l.Wait(t.Context(), job); d.Allowed || d.RetryAfter() != 400*time.Millisecond {
-			t.Errorf("%+v, want a denial for 400ms", d)
-		}
+		d, _ := l.Wait(t.Context(), job)
+		expect.True(t, !d.Allowed && d.RetryAfter() == 400*time.Millisecond, "%+v, want a denial for 400ms", d)
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		begun := time.Now()
@@ -555,9 +551,8 @@ func TestTenThousandWait(t *testing.T) {
 		}
 		synctest.Wait()
 		expect.Equal(t, l.StoreHealth().Waiting, 10_000, "requests wait")
-		if d, err := l.Wait(t.Context(), of(5)); err != nil || !d.Allowed || d.Wait != 0 {
-			t.Errorf("%+v, %v; want that a request that fits goes on", d, err)
-		}
+		d, err := l.Wait(t.Context(), of(5))
+		expect.True(t, err == nil && d.Allowed && d.Wait == 0, "%+v, %v; want that a request that fits goes on", d, err)
 		for key, want := range map[int]time.Duration{0: 2501 * time.Millisecond, 5: time.Millisecond} {
 			d, err := l.Wait(t.Context(), of(key))
 			expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == want, "%+v, %v; want a denial for %v", d, err, want)
@@ -658,9 +653,8 @@ func TestDeadlineIsAMaxWait(t *testing.T) {
 		synctest.Wait()
 		expect.Equal(t, denied.Load(), 191, "denied at once")
 		time.Sleep(50 * time.Millisecond)
-		if g, err := send(); err != nil || !g.Admitted() {
-			t.Errorf("%+v, %v; want that the promise is kept", g.Decision(), err)
-		}
+		g := must.Get(send())(t)
+		expect.True(t, g.Admitted(), "%+v; want that the promise is kept", g.Decision())
 		if all.Wait(); served.Load() != 9 || s.calls.Load() != 201 {
 			t.Errorf("%d served, %d calls of the store", served.Load(), s.calls.Load())
 		}
@@ -727,9 +721,8 @@ func TestClaimsCarryTheTimeLeft(t *testing.T) {
 						t.Errorf("%s: the store got %v, %v; want %v", name, s.maxWait, err, row.check)
 					}
 				}
-				if _, err := l.Take(ctx, job); err != nil || s.maxWait != 5*time.Second {
-					t.Errorf("Take: the store got %v, %v", s.maxWait, err)
-				}
+				_, err = l.Take(ctx, job)
+				expect.True(t, err == nil && s.maxWait == 5*time.Second, "Take: the store got %v, %v", s.maxWait, err)
 			})
 		})
 	}

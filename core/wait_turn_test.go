@@ -42,9 +42,8 @@ func TestWaitingHoldsNothing(t *testing.T) {
 				}
 			}
 			l := core.Must(core.New(slices.Insert(holding(), place, waiting("1/m;burst=1", time.Hour)), core.WithStore(s), core.WithObserver(observe)))
-			if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
+			must.True(t, err == nil && d.Allowed, "%v, %v", d, err)
 			begun, went := time.Now(), make(chan core.Guard)
 			for range 3 {
 				go func() {
@@ -86,9 +85,8 @@ func TestWaitingHoldsNothing(t *testing.T) {
 			if s.takes != takes+3 || s.settles != settles+3 || s.Stats().Held != 0 || len(seen) != 6 {
 				t.Errorf("%d takes and %d settles for the turns of 3 requests, %d claims held, observed %q", s.takes-takes, s.settles-settles, s.Stats().Held, seen)
 			}
-			if d, _ := l.Take(t.Context(), core.Claim{Rule: "later", Key: "const:all", Peek: true}); d.Results[0].Remaining != 97 {
-				t.Errorf("%+v, want 3 charged", d)
-			}
+			d, _ = l.Take(t.Context(), core.Claim{Rule: "later", Key: "const:all", Peek: true})
+			expect.Equal(t, d.Results[0].Remaining, 97, "%+v (3 charged)", d)
 		})
 	}
 }
@@ -161,9 +159,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 		expect.NoError(t, l.Renew(t.Context(), g.Decision()), "Renew")
 		expect.NoError(t, l.Refund(t.Context(), g.Decision()), "Refund")
 		g.End()
-		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != 0 || local.Stats().Held != 0 {
-			t.Errorf("%+v, %d claims held in the fallback", d, local.Stats().Held)
-		}
+		d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
+		expect.True(t, d.Wait == 0 && local.Stats().Held == 0, "%+v, %d claims held in the fallback", d, local.Stats().Held)
 	})
 }
 
@@ -176,9 +173,7 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 		var seen []core.Claim
 		l := core.Must(core.New(rules, core.WithObserver(func(_ context.Context, o *core.Observation) { seen = slices.Clone(o.Claims) })))
 		g, err := l.Guard(t.Context(), get("/"), nil)
-		if err != nil || !g.Admitted() {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil && g.Admitted(), "%v", err)
 		g.End()
 		begun := time.Now()
 		g, err = l.Guard(t.Context(), get("/"), nil)
@@ -192,9 +187,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 			limits += len(c.Limits)
 		}
 		expect.True(t, len(seen) == 4 && limits == len(d.Results), "observed %d limits of %+v", limits, seen)
-		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != time.Minute {
-			t.Errorf("%+v, want that the denied request has booked nothing", d)
-		}
+		d, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
+		expect.Equal(t, d.Wait, time.Minute, "%+v (that the denied request has booked nothing)", d)
 	})
 }
 
@@ -236,9 +230,8 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
 			takes, settles := s.takes, s.settles
-			if err := wait(ctx); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			err := wait(ctx)
+			expect.True(t, errors.Is(err, context.Canceled), "%v", err)
 			if s.takes != takes+1 || s.settles != settles+1 || s.Stats().Held != 0 || l.StoreHealth().Waiting != 0 {
 				t.Errorf("%d takes, %d settles, %d held, %d wait", s.takes-takes, s.settles-settles, s.Stats().Held, l.StoreHealth().Waiting)
 			}

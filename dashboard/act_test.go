@@ -89,9 +89,8 @@ func TestBan(t *testing.T) {
 		expect.NotEqual(t, answer["error"], nil, "duration %q: %v", duration, answer)
 	}
 	readOnly := newScene(t, false)
-	if status, _ := readOnly.post(t, "ban", form); status != 403 {
-		t.Errorf("read-only: got %d", status)
-	}
+	status, _ = readOnly.post(t, "ban", form)
+	expect.Equal(t, status, 403, "read-only")
 }
 
 // A look-up has no request, so it shows the limits of the rule and says that a tier may have others.
@@ -143,9 +142,8 @@ func TestOverridesAndGrants(t *testing.T) {
 		t.Errorf("got %v", row)
 	}
 	expect.Equal(t, e["rules"].([]any)[0].(map[string]any)["own"], 2.0, "decisions of the rule by overrides")
-	if grants, _ := e["grants"].([]any); len(grants) != 2 {
-		t.Errorf("got %v, want two grants", e["grants"])
-	}
+	grants, _ := e["grants"].([]any)
+	expect.Equal(t, len(grants), 2, "%v (two grants)", e["grants"])
 	for rule, n := range map[string]float64{"plan": -30, "other": 50} {
 		grants, _ := s.event(t, "?rule="+rule)["grants"].([]any)
 		if len(grants) != 1 || grants[0].(map[string]any)["requests"] != n || grants[0].(map[string]any)["at"].(float64) < 1e12 {
@@ -159,9 +157,8 @@ func TestOverridesAndGrants(t *testing.T) {
 			t.Errorf("%v: got %v, want 968 of 1000 of its own", about, answer)
 		}
 	}
-	if _, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}}); answer["own"] != nil || answer["tiered"] != true {
-		t.Errorf("of a key without an override: got %v", answer)
-	}
+	_, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
+	expect.True(t, answer["own"] == nil && answer["tiered"] == true, "of a key without an override: got %v", answer)
 }
 
 // A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its
@@ -218,9 +215,8 @@ func TestOddKeys(t *testing.T) {
 				"%s of %.20q: got %d, %v", action, key, status, answer["error"])
 		}
 	}
-	if status, _ := s.post(t, "lookup", url.Values{"rule": {"api"}, "key": {strings.Repeat("k", 70_000)}}); status != 400 {
-		t.Errorf("a form of 70 KB: got %d", status)
-	}
+	status, _ := s.post(t, "lookup", url.Values{"rule": {"api"}, "key": {strings.Repeat("k", 70_000)}})
+	expect.Equal(t, status, 400, "a form of 70 KB")
 	for _, duration := range []string{"99999999h", "1", "1e9s", "NaN"} {
 		_, answer := s.post(t, "ban", url.Values{"rule": {"api"}, "key": {"k"}, "duration": {duration}})
 		expect.NotEqual(t, answer["error"], nil, "a ban for %s: %v", duration, answer)

@@ -32,9 +32,8 @@ func TestEventHasTheCounts(t *testing.T) {
 	if api["name"] != "api" || api["onFailure"] != "closed" || limit["limit"] != "3/1d" || limit["results"].(map[string]any)["denied"] != 2.0 {
 		t.Errorf("got rule %v", api)
 	}
-	if trial := rules[1].(map[string]any); trial["dryRun"] != true {
-		t.Errorf("got rule %v", trial)
-	}
+	trial := rules[1].(map[string]any)
+	expect.Equal(t, trial["dryRun"], true, "rule %v", trial)
 	if top := e["top"].([]any); len(top) != 1 || top[0].(map[string]any)["count"] != 2.0 || strings.Contains(top[0].(map[string]any)["key"].(string), "ann") {
 		t.Errorf("got top %v", top)
 	}

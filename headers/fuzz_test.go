@@ -7,6 +7,8 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // FuzzGitHub checks that the fields are single, plain numbers that agree with each other and with the decision, and that
@@ -38,25 +40,19 @@ func FuzzGitHub(f *testing.F) {
 		h := http.Header{}
 		headers.GitHub(h, decision(at, r))
 		field := func(name string) int64 {
-			if len(h[name]) != 1 {
-				t.Fatalf("%s: %q", name, h[name])
-			}
+			must.Equal(t, len(h[name]), 1, "%s: %q", name, h[name])
 			return number(t, h[name][0])
 		}
 		if field("X-Ratelimit-Limit") != int64(rate) || field("X-Ratelimit-Remaining") != int64(remaining) || field("X-Ratelimit-Used") != int64(rate-remaining) {
 			t.Errorf("%v", h)
 		}
-		if late := time.Unix(field("X-Ratelimit-Reset"), 0).Sub(at.Add(wait)); late < 0 || late >= time.Second {
-			t.Errorf("Reset is %v late: %v", late, h)
-		}
+		late := time.Unix(field("X-Ratelimit-Reset"), 0).Sub(at.Add(wait))
+		expect.True(t, late >= 0 && late < time.Second, "Reset is %v late: %v", late, h)
 		if retryMicros <= 0 {
-			if h["Retry-After"] != nil {
-				t.Errorf("no wait would help: %v", h)
-			}
+			expect.True(t, h["Retry-After"] == nil, "no wait would help: %v", h)
 			return
 		}
-		if late := time.Duration(field("Retry-After"))*time.Second - wait; late < 0 || late >= time.Second {
-			t.Errorf("Retry-After is %v late: %v", late, h)
-		}
+		late = time.Duration(field("Retry-After"))*time.Second - wait
+		expect.True(t, late >= 0 && late < time.Second, "Retry-After is %v late: %v", late, h)
 	})
 }

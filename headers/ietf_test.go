@@ -301,7 +301,7 @@ func TestFieldsAddUpWithGrants(t *testing.T) {
 		headers.GitHub(h, d)
 		field := func(name string) int {
 			n, err := strconv.Atoi(h.Get("X-RateLimit-" + name))
-			expect.NoError(t, err, "unexpected error")
+			expect.NoError(t, err, "X-RateLimit-*")
 			return n
 		}
 		limit, used, remaining := field("Limit"), field("Used"), field("Remaining")

@@ -210,8 +210,6 @@ func TestPatternOfAdapter(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("POST", "/users/42", nil)
 	g, err := l.Guard(r.Context(), r, found("/users/{id}"))
-	if err != nil || !g.Admitted() {
-		t.Fatal(g.Decision(), err)
-	}
+	must.True(t, err == nil && g.Admitted(), "%v, %v", g.Decision(), err)
 	checkKey(t, Pattern, g.Request(), "route:/users/{id}")
 }

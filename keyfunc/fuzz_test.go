@@ -18,9 +18,7 @@ var fuzzProxies = prefixes("10.0.0.0/8", "2001:db8:ffff::/48")
 func checkForm(t *testing.T, key string) {
 	t.Helper()
 	text, ok := strings.CutPrefix(key, "ip:")
-	if !ok {
-		t.Fatalf("key %q has no kind", key)
-	}
+	must.True(t, ok, "key %q has no kind", key)
 	text, _ = strings.CutPrefix(text, "unresolved:")
 	if text == "unix" {
 		return
@@ -54,22 +52,17 @@ func FuzzXForwardedFor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent string) {
 		const header = "X-Forwarded-For"
 		behind := ClientIP{Trusted: fuzzProxies}
-		if got := keyOf(t, behind, "203.0.113.9:1", header, sent); got != "ip:203.0.113.9" {
-			t.Fatalf("an untrusted peer got %q", got)
-		}
+		got := keyOf(t, behind, "203.0.113.9:1", header, sent)
+		must.Equal(t, got, "ip:203.0.113.9", "an untrusted peer")
 		keyOf(t, behind, "10.0.0.1:80", header, sent)
 		keyOf(t, ClientIP{Trusted: fuzzProxies, Hops: 2}, "10.0.0.1:80", header, sent)
 		for _, lines := range [][]string{{sent + ", 198.51.100.7"}, {sent, "198.51.100.7"}, {sent + ",198.51.100.7:1 , 10.0.0.2"}} {
-			if got := keyOf(t, behind, "10.0.0.1:80", header, lines...); got != "ip:198.51.100.7" {
-				t.Fatalf("lines %q: got %q", lines, got)
-			}
+			must.Equal(t, keyOf(t, behind, "10.0.0.1:80", header, lines...), "ip:198.51.100.7", "lines %q", lines)
 		}
-		if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", x, 10.0.0.2"); got != "ip:unresolved:10.0.0.2" {
-			t.Fatalf("left of garbage: got %q", got)
-		}
-		if got := keyOf(t, ClientIP{Hops: 2}, "10.0.0.1:80", header, sent+", 198.51.100.7, 192.0.2.1"); got != "ip:198.51.100.7" {
-			t.Fatalf("counted: got %q", got)
-		}
+		got = keyOf(t, behind, "10.0.0.1:80", header, sent+", x, 10.0.0.2")
+		must.Equal(t, got, "ip:unresolved:10.0.0.2", "left of garbage")
+		got = keyOf(t, ClientIP{Hops: 2}, "10.0.0.1:80", header, sent+", 198.51.100.7, 192.0.2.1")
+		must.Equal(t, got, "ip:198.51.100.7", "counted")
 	})
 }
 
@@ -81,25 +74,21 @@ func FuzzForwarded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent string) {
 		const header = "Forwarded"
 		behind := ClientIP{Trusted: fuzzProxies, Header: header}
-		if got := keyOf(t, behind, "203.0.113.9:1", header, sent); got != "ip:203.0.113.9" {
-			t.Fatalf("an untrusted peer got %q", got)
-		}
+		got := keyOf(t, behind, "203.0.113.9:1", header, sent)
+		must.Equal(t, got, "ip:203.0.113.9", "an untrusted peer")
 		keyOf(t, behind, "10.0.0.1:80", header, sent)
 		keyOf(t, ClientIP{Trusted: fuzzProxies, Hops: 2, Header: header}, "10.0.0.1:80", header, sent)
 		for _, wrote := range []string{"for=198.51.100.7", `host="a\",b";for="198.51.100.7:_p"`, `for=198.51.100.7;x="\\", for="[2001:db8:ffff::1]"`} {
 			for _, lines := range [][]string{{sent + "," + wrote}, {sent, wrote}} {
-				if got := keyOf(t, behind, "10.0.0.1:80", header, lines...); got != "ip:198.51.100.7" {
-					t.Fatalf("lines %q: got %q", lines, got)
-				}
+				must.Equal(t, keyOf(t, behind, "10.0.0.1:80", header, lines...), "ip:198.51.100.7", "lines %q", lines)
 			}
 		}
 		for _, wrote := range []string{"for=unknown", "proto=https", `for=198.51.100.7"`, "for=198.51.100.7;for=198.51.100.8"} {
 			if strings.Contains(wrote, `"`) && strings.Contains(sent, `"`) {
 				continue // an open quote of the proxy may close a quote of the client
 			}
-			if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", "+wrote); got != "ip:unresolved:10.0.0.1" {
-				t.Fatalf("%q before %q: got %q", sent, wrote, got)
-			}
+			got := keyOf(t, behind, "10.0.0.1:80", header, sent+", "+wrote)
+			must.Equal(t, got, "ip:unresolved:10.0.0.1", "%q before %q", sent, wrote)
 		}
 	})
 }
@@ -112,9 +101,7 @@ func FuzzRemoteAddr(f *testing.F) {
 		r := request(remote, "X-Forwarded-For", "1.1.1.1", "Forwarded", "for=1.1.1.1")
 		key, err := RemoteIP(r)
 		again, err2 := ClientIP{Trusted: prefixes("255.255.255.255/32")}.Key(r)
-		if key != again || (err == nil) != (err2 == nil) {
-			t.Fatalf("RemoteIP: %q, %v; ClientIP: %q, %v", key, err, again, err2)
-		}
+		must.True(t, key == again && (err == nil) == (err2 == nil), "RemoteIP: %q, %v; ClientIP: %q, %v", key, err, again, err2)
 		rewritten, err2 := RewrittenIP(r)
 		if err != nil {
 			if key != "" || errors.Is(err, core.ErrNoKey) == errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrInvalid) != (err2 == nil) {
@@ -123,9 +110,7 @@ func FuzzRemoteAddr(f *testing.F) {
 			return
 		}
 		checkForm(t, key)
-		if rewritten != key || err2 != nil {
-			t.Fatalf("RemoteIP: %q; RewrittenIP: %q, %v", key, rewritten, err2)
-		}
+		must.True(t, rewritten == key && err2 == nil, "RemoteIP: %q; RewrittenIP: %q, %v", key, rewritten, err2)
 		if p, err := netip.ParseAddrPort(remote); err == nil && p.Addr().Is4() && !strings.HasPrefix(key, "ip:"+p.Addr().String()) {
 			t.Fatalf("remote %q: got %q", remote, key)
 		}
@@ -135,9 +120,7 @@ func FuzzRemoteAddr(f *testing.F) {
 // split reverses Join, as its documentation allows.
 func split(t *testing.T, key string) []string {
 	key, ok := strings.CutPrefix(key, "join:")
-	if !ok {
-		t.Fatalf("key %q has no kind", key)
-	}
+	must.True(t, ok, "key %q has no kind", key)
 	parts := []string{""}
 	for i := 0; i < len(key); i++ {
 		last := &parts[len(parts)-1]
@@ -166,19 +149,13 @@ func FuzzJoin(f *testing.F) {
 		for n := 1; n <= len(parts); n++ {
 			key, err := Join(fns[:n]...)(request(""))
 			if parts[n-1] == "" {
-				if key != "" || !errors.Is(err, core.ErrNoKey) {
-					t.Fatalf("join of %q: got %q, %v", parts[:n], key, err)
-				}
+				must.True(t, key == "" && errors.Is(err, core.ErrNoKey), "join of %q: got %q, %v", parts[:n], key, err)
 				return
 			}
 			got := split(t, key)
-			if len(got) != n {
-				t.Fatalf("join of %q: %q has %d parts", parts[:n], key, len(got))
-			}
+			must.Equal(t, len(got), n, "join of %q: %q has parts", parts[:n], key)
 			for i := range got {
-				if got[i] != parts[i] {
-					t.Fatalf("join of %q: %q has the element %q", parts[:n], key, got[i])
-				}
+				must.Equal(t, got[i], parts[i], "join of %q: %q has the element", parts[:n], key)
 			}
 		}
 	})

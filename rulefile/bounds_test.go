@@ -244,7 +244,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		file, err := rulefile.Parse([]byte(src), program)
 		if err == nil {
-			if _, err := core.New(file.Rules); err != nil {
+			_, err := core.New(file.Rules)
+			if err != nil {
 				t.Fatalf("%q: core.New does not take the rules: %v", src, err)
 			}
 			return

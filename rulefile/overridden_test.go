@@ -50,9 +50,8 @@ func TestOverridesAreSwappedUnderLoad(t *testing.T) {
 		if d, err := w.limiter.Peek(requestOf("U77")); err != nil || d.Results[0].Remaining != 90 || d.Results[0].Limit.Rate != 100 {
 			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
 		}
-		if d, err := w.limiter.Peek(requestOf("nobody")); err != nil || d.Results[0].Limit.Rate != 5 {
-			t.Errorf("got %+v, %v; want the limits of the rule", d, err)
-		}
+		d, err := w.limiter.Peek(requestOf("nobody"))
+		expect.True(t, err == nil && d.Results[0].Limit.Rate == 5, "got %+v, %v; want the limits of the rule", d, err)
 		expect.True(t, l.undecided.Load() <= 0 && l.wrong.Load() <= 0,
 			"%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
 	})
@@ -180,9 +179,8 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 		expect.True(t, len(file.Warnings) == 1 && file.Warnings[0].Line == 1 && file.Warnings[0].Column == 8,
 			"warnings %v, want one at 1:8", file.Warnings)
 	}
-	if file := mustParse(t, "proxies: {hops: 1}\n"+text); len(file.Warnings) != 0 {
-		t.Errorf("with proxies: warnings %v", file.Warnings)
-	}
+	file := mustParse(t, "proxies: {hops: 1}\n"+text)
+	expect.Equal(t, len(file.Warnings), 0, "with proxies: warnings %v", file.Warnings)
 }
 
 // The skip of a file is replaced together with its rules. It does not apply to rules of the program.

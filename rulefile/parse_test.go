@@ -58,12 +58,10 @@ func TestParseReadsAllFields(t *testing.T) {
 	r.Header.Set("U", "ann")
 	key, err := login.Key(r)
 	expect.True(t, key == "ip:203.0.113.7" && err == nil, "ip behind a proxy: got %q, %v", key, err)
-	if key, err := api.Key(r); key != "user:ann" || err != nil {
-		t.Errorf("a key of the program: got %q, %v", key, err)
-	}
-	if key, err := rest.Key(r); key != "user:ann" || err != nil {
-		t.Errorf("the last of first: got %q, %v", key, err)
-	}
+	key, err = api.Key(r)
+	expect.True(t, key == "user:ann" && err == nil, "a key of the program: got %q, %v", key, err)
+	key, err = rest.Key(r)
+	expect.True(t, key == "user:ann" && err == nil, "the last of first: got %q, %v", key, err)
 	expect.Equal(t, api.Cost(r), 7, "the cost is not the program's")
 	for plan, want := range map[string][]core.Limit{"pro": {core.PerSecond(100)}, "free": {core.PerSecond(1)}, "gold": nil, "func": nil} {
 		r.Header.Set("Plan", plan)
@@ -100,9 +98,8 @@ func TestIPWithoutProxiesIsThePeer(t *testing.T) {
 	f := mustParse(t, "rules: [{key: ip, limits: 1/s}]")
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("X-Forwarded-For", "203.0.113.7")
-	if key, err := f.Rules[0].Key(r); key != "ip:192.0.2.1" || err != nil {
-		t.Errorf("got %q, %v", key, err)
-	}
+	key, err := f.Rules[0].Key(r)
+	expect.True(t, key == "ip:192.0.2.1" && err == nil, "got %q, %v", key, err)
 }
 
 func TestHashIsOfTheContents(t *testing.T) {
@@ -118,9 +115,8 @@ func TestFilesFromWindows(t *testing.T) {
 			"%q: got rules %q, want %q", src[:20], names(got), names(want))
 	}
 	_, err := rulefile.Parse([]byte("\ufeffrule:\n"), program)
-	if want := "spillgate.yaml:1:1: unknown field \"rule\" of the file; did you mean rules?\n    1 | rule:\n      | ^"; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
+	want := "spillgate.yaml:1:1: unknown field \"rule\" of the file; did you mean rules?\n    1 | rule:\n      | ^"
+	expect.True(t, err != nil && strings.HasPrefix(err.Error(), want), "got\n%v\nwant\n%s", err, want)
 	for _, src := range []string{"\xff\xfer\x00u\x00", "\xfe\xff\x00r\x00u", "r\x00u\x00", "\x00r\x00u"} {
 		if _, err := rulefile.Parse([]byte(src), program); err == nil || !strings.HasPrefix(err.Error(), "spillgate.yaml:1:1: the file is UTF-16, want UTF-8\n") || strings.Count(err.Error(), "yaml:") != 1 {
 			t.Errorf("%q: got %v", src, err)

@@ -30,14 +30,11 @@ func TestSettledRequests(t *testing.T) {
 	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }
 	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, CostAfter: final}
 	l := limited(t, tel, []core.Rule{rule})
-	if _, err := l.Take(t.Context(), core.Claim{Rule: "charged", Key: "user:ann", Limits: []core.Limit{core.PerHour(100)}}); err != nil || tel.Snapshot().Held != 0 {
-		t.Errorf("a charge counts as held, or failed: %v", err)
-	}
+	_, err := l.Take(t.Context(), core.Claim{Rule: "charged", Key: "user:ann", Limits: []core.Limit{core.PerHour(100)}})
+	expect.True(t, err == nil && tel.Snapshot().Held == 0, "a charge counts as held, or failed: %v", err)
 	for _, status := range []int{200, 200, 500} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "user:ann", Hold: true})
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		must.True(t, err == nil && d.Allowed, "%v, %v", d, err)
 		expect.Equal(t, tel.Snapshot().Held, 1, "held")
 		must.Do(t, l.Settle(t.Context(), d, "", status/500))
 		expect.Equal(t, tel.Snapshot().Held, 0, "settled: held")
@@ -51,9 +48,8 @@ func TestSettledRequests(t *testing.T) {
 	s := tel.Snapshot()
 	got := settledCounts(s)
 	expect.True(t, got["free"] == 2 && got["charged"] == 1 && got["failed"] == 2, "got %v", got)
-	if got := counted(s); got["allowed"] != 4 || got["r 100/1h allowed"] != 3 {
-		t.Errorf("got %v", got)
-	}
+	got = counted(s)
+	expect.True(t, got["allowed"] == 4 && got["r 100/1h allowed"] == 3, "got %v", got)
 	for _, w := range []warning{settlementFailed, finalFailed} {
 		expect.Equal(t, b.sum(t, string(w)), 1, "the lines %q account for settlements", w)
 	}
@@ -199,13 +195,11 @@ func TestHistoryIsOneHour(t *testing.T) {
 			t.Errorf("got %d requests in %d seconds, want %d in %d", n, seconds, historySeconds-1, historySeconds)
 		}
 		time.Sleep(30 * time.Minute)
-		if n, _ := sum(); n != historySeconds/2-1 {
-			t.Errorf("after half an hour: got %d requests, want %d", n, historySeconds/2-1)
-		}
+		n, _ := sum()
+		expect.Equal(t, n, historySeconds/2-1, "after half an hour: requests")
 		time.Sleep(time.Hour)
-		if n, _ := sum(); n != 0 {
-			t.Errorf("after an hour: got %d requests, want none", n)
-		}
+		n, _ = sum()
+		expect.Equal(t, n, 0, "after an hour: requests")
 	})
 }
 

@@ -56,9 +56,8 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 			t.Errorf("got %+v", rows)
 		}
 		expect.True(t, !strings.Contains(rows[0].Key, "partner"), "the key is not masked: %s", rows[0].Key)
-		if key, ok := tel.FindKey("plan", rows[1].ID); !ok || key != "user:partner-2" {
-			t.Errorf("found %q, %v", key, ok)
-		}
+		key, ok := tel.FindKey("plan", rows[1].ID)
+		expect.True(t, ok && key == "user:partner-2", "found %q, %v", key, ok)
 		expect.True(t, tel.Overridden("other", 5) == nil, "keys of a rule without overrides")
 		expect.True(t, tel.Overridden("none", 5) == nil, "keys of no rule")
 		want := []telemetry.Quotas{{Rule: "other"}, {Rule: "plan", Overridden: 5}}
@@ -87,9 +86,8 @@ func TestGrantsAreShown(t *testing.T) {
 			one.Attach(l)
 			one.Attach(failing)
 		}
-		if got := tel.Grants(5); len(got) != 0 {
-			t.Errorf("got %+v before any grant", got)
-		}
+		got := tel.Grants(5)
+		expect.Equal(t, len(got), 0, "%+v before any grant", got)
 		begun := time.Now()
 		for i := range 150 {
 			must.Do(t, l.Grant(t.Context(), "plan", "ip:203.0.113.9", i-200))
@@ -97,16 +95,14 @@ func TestGrantsAreShown(t *testing.T) {
 		}
 		err := failing.Grant(t.Context(), "plan", "user:ann", 5)
 		must.True(t, errors.Is(err, core.ErrUnavailable), "got %v", err)
-		if err := l.Grant(t.Context(), "plan", "user:ann", 0); !errors.Is(err, core.ErrInvalid) {
-			t.Fatalf("got %v", err)
-		}
+		err = l.Grant(t.Context(), "plan", "user:ann", 0)
+		must.True(t, errors.Is(err, core.ErrInvalid), "got %v", err)
 		all := tel.Grants(1000)
 		if len(all) != 100 || all[0] != (telemetry.Grant{Rule: "plan", Key: "ip:203.0.113.0/24", Requests: -51, At: begun.Add(149 * time.Second)}) || all[99].Requests != -150 {
 			t.Errorf("%d grants, got %+v first and %+v last", len(all), all[0], all[len(all)-1])
 		}
-		if got := open.Grants(1); len(got) != 1 || got[0].Key != "ip:203.0.113.9" {
-			t.Errorf("got %+v", got)
-		}
+		got = open.Grants(1)
+		expect.True(t, len(got) == 1 && got[0].Key == "ip:203.0.113.9", "got %+v", got)
 		expect.Elements(t, tel.Snapshot().Quotas, []telemetry.Quotas{{Rule: "plan", Grants: 150}}, "tel.Snapshot().Quotas")
 		expect.AtMost(t, observed, 0, "observations of grants")
 	})

@@ -161,9 +161,8 @@ func TestFindKey(t *testing.T) {
 	tel := New(Options{})
 	deny(tel, "r", "user:ann")
 	row := tel.Top("r", 1)[0]
-	if key, ok := tel.FindKey("r", row.ID); key != "user:ann" || !ok {
-		t.Errorf("got %q, %v", key, ok)
-	}
+	key, ok := tel.FindKey("r", row.ID)
+	expect.True(t, key == "user:ann" && ok, "got %q, %v", key, ok)
 	for _, c := range [][2]string{{"r", "x"}, {"r", ""}, {"none", row.ID}} {
 		key, ok := tel.FindKey(c[0], c[1])
 		expect.True(t, !ok, "%q: got %q", c, key)

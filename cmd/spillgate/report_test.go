@@ -160,9 +160,8 @@ func TestEmptyLogs(t *testing.T) {
 				"exit code %d, stderr %q; want %q in\n%s", code, stderr, want, stdout)
 		}
 	}
-	if code, stdout, _ := execute(t, "replay", "--rules", rules, empty); code != 0 || !strings.Contains(stdout, "No request was decided.") {
-		t.Errorf("exit code %d\n%s", code, stdout)
-	}
+	code, stdout, _ := execute(t, "replay", "--rules", rules, empty)
+	expect.True(t, code == 0 && strings.Contains(stdout, "No request was decided."), "exit code %d\n%s", code, stdout)
 }
 
 // A rule that settles by status is left out unless all logs have statuses.

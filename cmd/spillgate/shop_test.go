@@ -116,16 +116,14 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 
 	write("rules: [{naem: shop}]")
 	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "naem") })
-	if now := readPage(t, base); limit() != "7" || now.File.Failures != 1 {
-		t.Errorf("a bad file has changed something: %+v", now)
-	}
+	now := readPage(t, base)
+	expect.True(t, limit() == "7" && now.File.Failures == 1, "a bad file has changed something: %+v", now)
 }
 
 func TestRulesOfTheDemo(t *testing.T) {
 	expect.Equal(t, len(must.Get(rulefile.Parse(shopRules, shopFuncs))(t).Rules), 3, "built in")
 	code, _, stderr := execute(t, "demo", "--rules", filepath.Join(t.TempDir(), "none.yaml"))
 	expect.True(t, code == 2 && strings.Contains(stderr, "--rules"), "no such file: exit code %d, %q", code, stderr)
-	if code, _, stderr := execute(t, "demo", "--rules", fileWith(t, "rules: [{naem: shop}]")); code != 1 || !strings.Contains(stderr, ":1:10:") {
-		t.Errorf("a mistake: exit code %d, %q", code, stderr)
-	}
+	code, _, stderr = execute(t, "demo", "--rules", fileWith(t, "rules: [{naem: shop}]"))
+	expect.True(t, code == 1 && strings.Contains(stderr, ":1:10:"), "a mistake: exit code %d, %q", code, stderr)
 }

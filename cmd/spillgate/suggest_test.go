@@ -167,9 +167,8 @@ func TestSuggestMistakes(t *testing.T) {
 func TestSuggestOnATerminal(t *testing.T) {
 	code, stdout, _ := execute(t, "suggest", "--keep", "80", "--json", fileWith(t, clientsLog()))
 	var rep suggest.Report
-	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 {
-		t.Fatal(err, code)
-	}
+	err := json.Unmarshal([]byte(stdout), &rep)
+	must.True(t, err == nil && code == 0, "%v, %v", err, code)
 	for _, width := range []int{1, 20, 40, 80, 300} {
 		text := tableText(&rep, screen{terminal: true, width: width})
 		for line := range strings.Lines(text) {
@@ -180,9 +179,8 @@ func TestSuggestOnATerminal(t *testing.T) {
 		expect.True(t, strings.Count(text, "*") == 2 && !strings.Contains(text, "\x1b"),
 			"on %d columns, want one cell with a star:\n%s", width, text)
 	}
-	if text := tableText(&rep, screen{terminal: true, color: true, width: 80}); strings.Count(text, "\x1b[") != 2 {
-		t.Errorf("want the suggested cell in color:\n%q", text)
-	}
+	text := tableText(&rep, screen{terminal: true, color: true, width: 80})
+	expect.True(t, strings.Count(text, "\x1b[") == 2, "want the suggested cell in color:\n%q", text)
 }
 
 func TestOnlyTerminalsHaveColors(t *testing.T) {

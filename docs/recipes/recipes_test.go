@@ -213,9 +213,8 @@ func TestCreditsAreRefunded(t *testing.T) {
 		err := export(t.Context(), l, "ip:203.0.113.9", func() error { return down })
 		expect.ErrorIs(t, err, down, "err")
 		want(t, "credits left after a failed job", remaining(), 950)
-		if err := export(t.Context(), l, "ip:203.0.113.9", func() error { return nil }); err != nil {
-			t.Error(err)
-		}
+		err = export(t.Context(), l, "ip:203.0.113.9", func() error { return nil })
+		expect.NoError(t, err, "export")
 		want(t, "credits left after a job", remaining(), 925)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -33,9 +34,8 @@ func TestPageBehindNames(t *testing.T) {
 			}
 			return statuses.join(" ");
 		})()`
-		if got, err := chromedp.Run(evil.ctx, chromedp.Evaluate[string](read, chromedp.EvalAwaitPromise)); err != nil || got != "403 403 403 403" {
-			t.Errorf("%s: the script of a website got %q, %v", url, got, err)
-		}
+		got = must.Get(chromedp.Run(evil.ctx, chromedp.Evaluate[string](read, chromedp.EvalAwaitPromise)))(t)
+		expect.Equal(t, got, "403 403 403 403", "%s: the script of a website", url)
 		for _, name := range []string{"admin.test", "localhost", "127.0.0.1"} {
 			p := open(t, strings.Replace(url, "127.0.0.1", name, 1))
 			p.do(chromedp.Click(chromedp.CSS("#top button")))

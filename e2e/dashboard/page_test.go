@@ -43,16 +43,14 @@ func TestPageShowsTheCounts(t *testing.T) {
 			expect.Contains(t, p.text(id), want, "%s", id)
 		}
 	}
-	if got := p.text("top"); strings.Contains(got, "ann") {
-		t.Errorf("got %q: the key is not masked", got)
-	}
+	got := p.text("top")
+	expect.True(t, !strings.Contains(got, "ann"), "%q: the key is not masked", got)
 	cells := eval[[]string](p, `[...document.querySelectorAll("#rules tbody tr")].map(r => [...r.cells].slice(4).map(c => c.innerText).join(" "))`)
 	if want := "5 1 5 0 0"; len(cells) != 2 || cells[0] != want { // allowed, near, denied, would be denied, waited
 		t.Errorf("got %q, want %q first", cells, want)
 	}
-	if want := "2 2 0 8 0"; len(cells) != 2 || cells[1] != want {
-		t.Errorf("got %q, want %q last", cells, want)
-	}
+	want := "2 2 0 8 0"
+	expect.True(t, len(cells) == 2 && cells[1] == want, "got %q, want %q last", cells, want)
 	p.wait(`[...document.querySelectorAll("#traffic-table tbody td:nth-child(3)")].some(c => parseFloat(c.textContent) > 0)`)
 	expect.True(t, eval[bool](p, `document.querySelector("#traffic svg .area-denied").getBBox().height > 10`),
 		"the chart does not show the denials")

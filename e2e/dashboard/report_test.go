@@ -84,9 +84,8 @@ func openReport(t *testing.T, url string, v view) *page {
 // The report opens from disk. Its policy allows its own scripts and style, which draw all charts without an error.
 func TestReportOfAReplay(t *testing.T) {
 	p := openReport(t, writeReport(t, accessLog()), views[0])
-	if n := eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => c.querySelector("svg rect, svg polygon")).length`); n != 4 {
-		t.Errorf("%d charts are drawn, want the time line and one of each rule that denies", n)
-	}
+	n := eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => c.querySelector("svg rect, svg polygon")).length`)
+	expect.Equal(t, n, 4, "charts drawn (the time line and one of each rule that denies)")
 	if eval[bool](p, `[...document.querySelectorAll(".chart")].some(c => !c.closest("section, .columns > div").querySelector("table"))`) {
 		t.Error("a chart has no table beside it")
 	}

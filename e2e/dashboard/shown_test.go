@@ -62,9 +62,8 @@ func TestKeysThatLookAlikeShareARow(t *testing.T) {
 	take(1, "rule1", "ip:192.0.2.1") // the next event keeps it unfolded
 	p.wait(`[...document.querySelectorAll("#top td")].some(c => c.innerText === "11") && document.querySelectorAll("#top tbody tr").length === 12`)
 	p.do(chromedp.Click(chromedp.CSS("#top button[aria-expanded=true]")))
-	if got := rows(); len(got) != 3 {
-		t.Errorf("got %q, want it folded again", got)
-	}
+	got = rows()
+	expect.Equal(t, len(got), 3, "%q (it folded again)", got)
 }
 
 // Times are in the browser's time zone, which the page names.

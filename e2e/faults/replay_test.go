@@ -63,9 +63,8 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 				}
 			}
 			want := 3 * rounds
-			if got := s.proxy.Runs() - runs; got != want {
-				t.Errorf("%d runs of scripts were sent for %d decisions", got, want)
-			}
+			got := s.proxy.Runs() - runs
+			expect.True(t, got == want, "%d runs of scripts were sent for %d decisions", got, want)
 			if !tt.executed {
 				want = 2 * rounds
 			}
@@ -95,9 +94,8 @@ func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	n, sent := admitted(), int(g.calls.takes.Load())
 	expect.True(t, n == sent && g.degraded.Load() == 0,
 		"%d of %d decisions admitted and %d were degraded, want all and none", n, sent, g.degraded.Load())
-	if got, want := executions(t, s.admin), s.proxy.Runs(); got != want {
-		t.Errorf("the server has executed %d runs, the store has sent %d", got, want)
-	}
+	got, want := executions(t, s.admin), s.proxy.Runs()
+	expect.True(t, got == want, "the server has executed %d runs, the store has sent %d", got, want)
 	expect.Equal(t, used(t, s.direct, "closed", "k", limit), n, "requests that Redis holds against the key")
 	s.log.wantTransitions(t, 0)
 }

@@ -40,7 +40,6 @@ func TestMCPGo(t *testing.T) {
 		}
 	}
 	expect.True(t, denied, "no call was denied")
-	if res, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ben"), search); err != nil || res.IsError {
-		t.Errorf("another user: %+v, %v", res, err)
-	}
+	res := must.Get(c.CallTool(context.WithValue(t.Context(), userKey{}, "ben"), search))(t)
+	expect.True(t, !res.IsError, "another user: %+v", res)
 }

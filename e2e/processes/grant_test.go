@@ -77,7 +77,7 @@ func TestGrantsUnderLoad(t *testing.T) {
 	var admitted atomic.Int64
 	take := func(l *core.Limiter) bool {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"})
-		expect.NoError(t, err, "unexpected error")
+		expect.NoError(t, err, "Take")
 		if d.Allowed {
 			admitted.Add(1)
 		}

@@ -74,7 +74,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 			}
 			field := func(name string) int {
 				n, err := strconv.Atoi(resp.Header.Get("X-Ratelimit-" + name))
-				expect.NoError(t, err, "unexpected error")
+				expect.NoError(t, err, "X-RateLimit-*")
 				return n
 			}
 			limit, used, remaining := field("Limit"), field("Used"), field("Remaining")
@@ -83,9 +83,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 		expect.Equal(t, admitted, want, "of %d requests of %s were admitted", n, customer)
 	}
 	order(60, "ann", 60)
-	if resp := ask(0, "ann", "/grant"); resp.StatusCode != http.StatusOK {
-		t.Fatalf("grant: %s", resp.Status)
-	}
+	resp := ask(0, "ann", "/grant")
+	must.Equal(t, resp.StatusCode, http.StatusOK, "grant: %s", resp.Status)
 	for i := range 100 {
 		var usage struct {
 			Resources map[string]struct{ Limit, Used, Remaining int }

@@ -3,6 +3,9 @@ package algorithm
 import (
 	"slices"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 var (
@@ -17,15 +20,12 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 		var c Cells
 		c.Hold(base+into, 5, 1, windows)
 		end := int64(base + 66_000_000)
-		if c.Ends() != end || EndOf(base+into) != end || c.IsDue(end-1) || len(c.Drop(end-1)) > 0 {
-			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
-		}
+		expect.True(t, c.Ends() == end && EndOf(base+into) == end && !c.IsDue(end-1) && len(c.Drop(end-1)) <= 0,
+			"made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
 		if cost, count, _ := c.Sum(0); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}
-		if !c.IsDue(end) {
-			t.Errorf("made %dµs into a sub-bucket: not due at the end", into)
-		}
+		expect.True(t, c.IsDue(end), "made %dµs into a sub-bucket: not due at the end", into)
 		if ended := c.Drop(end); len(ended) != 1 || ended[0].N != 5 || ended[0].Ends != end || len(c) != 0 {
 			t.Errorf("made %dµs into a sub-bucket: %+v has ended, and %+v is left", into, ended, c)
 		}
@@ -45,9 +45,7 @@ func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	for _, x := range c {
 		counts = append(counts, x.Count)
 	}
-	if !slices.Equal(counts, []int64{4, 1, 1, 2, 1}) {
-		t.Errorf("cells of %d holds, want 4 of one limit, 1 of its other rate, 1 of both, 2 of none and 1 later", counts)
-	}
+	expect.Elements(t, counts, []int64{4, 1, 1, 2, 1}, "cells of holds (4 of one limit, 1 of its other rate, 1 of both, 2 of none and 1 later)")
 }
 
 func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
@@ -72,19 +70,15 @@ func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
 		c.Hold(a, 7, 2, windows)
 		c.Hold(a, 2, 2, both)
 		c.Hold(b, 9, 2, windows)
-		if released, ok := c.Release(row.at, row.cost, row.limits); released != row.released || ok != row.ok {
-			t.Errorf("%s: %d, %t", why, released, ok)
-		}
+		released, ok := c.Release(row.at, row.cost, row.limits)
+		expect.True(t, released == row.released && ok == row.ok, "%s: %d, %t", why, released, ok)
 		for i, n := range row.left {
-			if c[i].N != n {
-				t.Errorf("%s: left %+v, want %d", why, c, row.left)
-			}
+			expect.True(t, c[i].N == n, "%s: left %+v, want %d", why, c, row.left)
 		}
 	}
 	var none Cells
-	if _, ok := none.Release(1, 1, windows); ok {
-		t.Error("something was released of nothing")
-	}
+	_, ok := none.Release(1, 1, windows)
+	expect.True(t, !ok, "something was released of nothing")
 }
 
 func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
@@ -95,9 +89,7 @@ func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	}
 	c.Grant(log.Kind, 72_000_000, 5)
 	c.Grant(windows[0].Kind, 72_000_000, 5)
-	if !c.IsDue(65_000_000) {
-		t.Error("not due although it lies in the future")
-	}
+	expect.True(t, c.IsDue(65_000_000), "not due although it lies in the future")
 	c.Rewind(65_000_000)
 	want := Cells{
 		{Kind: Grant, Of: log.Kind, Ends: 66_000_000, N: 5}, {Kind: Grant, Of: windows[0].Kind, Ends: 72_000_000, N: 5},
@@ -118,9 +110,8 @@ func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(0, MaxExact, 1, nil)
 	c.Hold(6_000_000, 5, 1, nil)
-	if cost, count, _ := c.Sum(0); cost != MaxExact || count != 3 {
-		t.Errorf("%d held by %d", cost, count)
-	}
+	cost, count, _ := c.Sum(0)
+	expect.True(t, cost == MaxExact && count == 3, "%d held by %d", cost, count)
 }
 
 // banned returns until when the pair with c is banned.
@@ -131,9 +122,7 @@ func banned(c Cells) int64 {
 
 func TestLongestBanStays(t *testing.T) {
 	var c Cells
-	if banned(c) != 0 {
-		t.Error("banned without a ban")
-	}
+	expect.Equal(t, banned(c), 0, "banned without a ban")
 	for _, ends := range []int64{5, 9, 7} {
 		c.Ban(ends)
 	}
@@ -152,13 +141,11 @@ func TestResetForgetsAllButHolds(t *testing.T) {
 		t.Errorf("%+v, reset at %d, which matters until %d", c, at, ends)
 	}
 	c.Forget(200, 300)
-	if at, ends := c.Reset(); at != 201 || ends != 900 {
-		t.Errorf("%+v, reset at %d, which matters until %d", c, at, ends)
-	}
+	at, ends := c.Reset()
+	expect.True(t, at == 201 && ends == 900, "%+v, reset at %d, which matters until %d", c, at, ends)
 	c.Forget(1000, 1000)
-	if _, ends := c.Reset(); ends > 0 || len(c) != 1 {
-		t.Errorf("%+v, want the hold alone", c)
-	}
+	_, ends = c.Reset()
+	expect.True(t, ends <= 0 && len(c) == 1, "%+v, want the hold alone", c)
 }
 
 // If there are too many grants, two are merged. The merged grant never grants more than both.
@@ -170,13 +157,10 @@ func TestMergedGrantsNeverAddUpToMore(t *testing.T) {
 		}
 		c.Grant(16, 100, row[0])
 		c.Grant(16, 200, row[1])
-		if len(c) > maxGrants {
-			t.Errorf("%d: %d grants", row, len(c))
-		}
+		expect.AtMost(t, len(c), maxGrants, "%d: grants", row)
 		for at, most := range map[int64]int64{0: row[0] + row[1], 99: row[0] + row[1], 100: row[1], 199: row[1], 200: 0} {
-			if n, _ := c.Granted(16, at); n > most {
-				t.Errorf("%d: %d granted at %d, want at most %d", row, n, at, most)
-			}
+			n, _ := c.Granted(16, at)
+			expect.AtMost(t, n, most, "%d: granted at %d", row, at)
 		}
 		if n, _ := c.Granted(16, 0); n != min(row[0]+row[1], row[1]) && row[1] < 0 || row[1] >= 0 && n != row[0]+row[1] {
 			t.Errorf("%d: %d granted at first", row, n)
@@ -188,18 +172,14 @@ func TestRoomsOfASlabDoNotOverlap(t *testing.T) {
 	var s Slab[int]
 	const n = 3*chunkRooms + 5
 	for i := uint32(1); i <= n; i++ {
-		if got := s.Add(int(i)); got != i {
-			t.Fatalf("room %d has the number %d", i, got)
-		}
+		got := s.Add(int(i))
+		must.True(t, got == i, "room %d has the number %d", i, got)
 	}
 	for i := uint32(1); i <= n; i++ {
-		if got := *s.At(i); got != int(i) {
-			t.Errorf("room %d has %d", i, got)
-		}
+		got := *s.At(i)
+		expect.Equal(t, got, int(i), "room %d", i)
 	}
-	if len(s.chunks) != 4 {
-		t.Errorf("%d chunks, want 4", len(s.chunks))
-	}
+	expect.Equal(t, len(s.chunks), 4, "chunks")
 }
 
 // A dropped room is set to zero, and it is the next room handed out.
@@ -210,25 +190,19 @@ func TestDroppedRoomsAreUsedAgain(t *testing.T) {
 	}
 	s.Drop(2)
 	s.Drop(4)
-	if all := roomsOf(&s, 5); all != [5]int{10, 0, 12, 0, 14} {
-		t.Errorf("after two drops: %v", all)
-	}
-	if a, b, c := s.Add(20), s.Add(21), s.Add(22); a != 4 || b != 2 || c != 6 {
-		t.Errorf("handed out %d, %d and %d, want 4, 2 and 6", a, b, c)
-	}
-	if all := roomsOf(&s, 5); all != [5]int{10, 21, 12, 20, 14} {
-		t.Errorf("filled again: %v", all)
-	}
-	if all := roomsOf(&s, 2); all != [5]int{10, 21} {
-		t.Errorf("the first two: %v", all)
-	}
+	all := roomsOf(&s, 5)
+	expect.Equal(t, all, [5]int{10, 0, 12, 0, 14}, "after two drops")
+	a, b, c := s.Add(20), s.Add(21), s.Add(22)
+	expect.True(t, a == 4 && b == 2 && c == 6, "handed out %d, %d and %d, want 4, 2 and 6", a, b, c)
+	all = roomsOf(&s, 5)
+	expect.Equal(t, all, [5]int{10, 21, 12, 20, 14}, "filled again")
+	all = roomsOf(&s, 2)
+	expect.Equal(t, all, [5]int{10, 21}, "the first two")
 	seen := 0
 	for range s.All {
 		seen++
 	}
-	if seen != 6 {
-		t.Errorf("%d rooms, want 6", seen)
-	}
+	expect.Equal(t, seen, 6, "rooms")
 }
 
 // roomsOf returns the first n rooms of s.
@@ -247,17 +221,15 @@ func roomsOf(s *Slab[int], n int) (rooms [5]int) {
 func TestKindsLeaveRoomForTicks(t *testing.T) {
 	for a := range InFlight {
 		l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100})
-		if of := algorithmOf(l.Kind | tickBits); of != a || l.Kind&tickBits != 0 {
-			t.Errorf("the kind %b of algorithm %d says %d", l.Kind, a, of)
-		}
+		of := algorithmOf(l.Kind | tickBits)
+		expect.True(t, of == a && l.Kind&tickBits == 0, "the kind %b of algorithm %d says %d", l.Kind, a, of)
 	}
 }
 
 func TestNoChargedLimitHasTheKindOfCells(t *testing.T) {
 	for a := range InFlight {
-		if l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100}); l.Kind == CellsKind {
-			t.Errorf("algorithm %d has the kind of cells", a)
-		}
+		l, _ := Compile(Limit{Algorithm: a, Rate: 2, Capacity: 2, Micros: 1000, Width: 100})
+		expect.NotEqual(t, l.Kind, CellsKind, "algorithm %d has the kind of cells", a)
 	}
 }
 
@@ -275,9 +247,7 @@ func TestMulDivUpIsCutAtTheLargestWholeNumber(t *testing.T) {
 		{"so is one that needs a bit more", 1 << 40, 1 << 40, 1 << 16, MaxExact},
 		{"and one that needs many", MaxExact, 1 << 49, 1, MaxExact},
 	} {
-		if got := mulDivUp(row.a, row.b, row.c); got != row.want {
-			t.Errorf("%s: %d·%d/%d is %d, want %d", row.why, row.a, row.b, row.c, got, row.want)
-		}
+		expect.Equal(t, mulDivUp(row.a, row.b, row.c), row.want, "%s: %d·%d/%d", row.why, row.a, row.b, row.c)
 	}
 }
 
@@ -286,9 +256,7 @@ func TestAddProductIsCutAtTheLargestWholeNumber(t *testing.T) {
 		{1, 2, 3, 7}, {MaxExact - 6, 2, 3, MaxExact}, {MaxExact - 5, 2, 3, MaxExact}, {0, 1 << 32, 1 << 32, MaxExact},
 		{0, 1 << 40, 1 << 13, MaxExact}, {5, 0, MaxExact, 5}, {MaxExact, MaxExact, MaxExact, MaxExact},
 	} {
-		if got := addProduct(row[0], row[1], row[2]); got != row[3] {
-			t.Errorf("%d + %d·%d is %d, want %d", row[0], row[1], row[2], got, row[3])
-		}
+		expect.Equal(t, addProduct(row[0], row[1], row[2]), row[3], "%d + %d·%d", row[0], row[1], row[2])
 	}
 }
 
@@ -303,16 +271,12 @@ func TestFitsUpToTheLargestWholeNumber(t *testing.T) {
 		{0, 1 << 40, 1 << 40, false},
 		{1, 1 << 31, 1 << 32, false}, // added up, they overflow
 	} {
-		if got := fits(row.sum, row.a, row.b); got != row.want {
-			t.Errorf("%d + %d·%d fits: %t, want %t", row.sum, row.a, row.b, got, row.want)
-		}
+		expect.Equal(t, fits(row.sum, row.a, row.b), row.want, "%d + %d·%d fits", row.sum, row.a, row.b)
 	}
 }
 
 func TestMultiplesBeforeTheEpoch(t *testing.T) {
 	for at, want := range map[int64]int64{10: 10, 9: 0, 0: 0, -1: -10, -10: -10, -11: -20} {
-		if got := FloorTo(at, 10); got != want {
-			t.Errorf("the multiple of 10 not above %d is %d, want %d", at, got, want)
-		}
+		expect.Equal(t, FloorTo(at, 10), want, "the multiple of 10 not above %d", at)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -102,9 +104,7 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 				s.Now = now
 				for range 5 {
 					cost := 1 + rand.Int64N(l.Rate)
-					if got, want := s.Open(cost), want.until(now, l.Rate-cost); got != want {
-						t.Fatalf("width %d, step %d: a cost of %d fits after %dµs, want %d", width, step, cost, got, want)
-					}
+					must.Equal(t, s.Open(cost), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
 				}
 				var u Usage
 				if s.Report(&u); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
@@ -130,9 +130,8 @@ func TestLogHasABoundedNumberOfMembers(t *testing.T) {
 	s := slidingOf(l)
 	s.Cells = new(Cells)
 	s.charge(0, 4000)
-	if s.charge(1, MaxExact); s.used != MaxMembers || len(s.log().n) != MaxMembers {
-		t.Errorf("%d used, %d instants", s.used, len(s.log().n))
-	}
+	s.charge(1, MaxExact)
+	expect.True(t, s.used == MaxMembers && len(s.log().n) == MaxMembers, "%d used, %d instants", s.used, len(s.log().n))
 	s.Cells.Grant(l.Kind, 5000, MaxMembers)
 	if s.Now = 1000; s.Open(6000) != 1 || s.Open(4000) != 0 {
 		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.Open(6000), s.Open(4000))
@@ -148,9 +147,8 @@ func TestLogShrinksWithItsMembers(t *testing.T) {
 			t.Fatalf("room for %d instants of %d, which begin at %d", cap(g.n), s.used, g.head)
 		}
 	}
-	if s.charge(9000, 1); len(s.log().n) != 1 {
-		t.Errorf("%d instants after all others have ended", len(s.log().n))
-	}
+	s.charge(9000, 1)
+	expect.Equal(t, len(s.log().n), 1, "instants after all others have ended")
 }
 
 // Charges of one log, and of one ring, take no memory once they are as full as they get.
@@ -162,9 +160,8 @@ func TestFullLogIsChargedInPlace(t *testing.T) {
 			now += 2
 			s.charge(now, 1)
 		}
-		if n := testing.AllocsPerRun(1000, func() { now += 2; s.charge(now, 1) }); n > 0 {
-			t.Errorf("width %d: %v allocations", width, n)
-		}
+		n := testing.AllocsPerRun(1000, func() { now += 2; s.charge(now, 1) })
+		expect.AtMost(t, n, 0, "width %d: allocations", width)
 	}
 }
 
@@ -172,9 +169,8 @@ func TestCloneOfALogIsIndependent(t *testing.T) {
 	s := slidingOf(slidingLimit(9, 1000, 0))
 	s.charge(0, 3)
 	c := s.log().Clone()
-	if c.n[0] = 7; s.log().n[0] != 0 || len(c.n) != 3 {
-		t.Errorf("%v after a clone has changed to %v", s.log().n, c.n)
-	}
+	c.n[0] = 7
+	expect.True(t, s.log().n[0] == 0 && len(c.n) == 3, "%v after a clone has changed to %v", s.log().n, c.n)
 }
 
 // A new width starts from the fullest: each count is dated to the sub-bucket with its end, and none later than now.
@@ -190,13 +186,10 @@ func TestNewWidthStartsFromTheFullest(t *testing.T) {
 	s.charge(710, 1)
 	g, _ := s.ringOf(&run[1])
 	for end, want := range map[int64]int64{600: 2, 800: 4} {
-		if got := *g.at(end); got != want {
-			t.Errorf("%d in the sub-bucket that ends at %d, want %d", got, end, want)
-		}
+		got := *g.at(end)
+		expect.Equal(t, got, want, "in the sub-bucket that ends at %d", end)
 	}
-	if g.Level != 6 || g.At != 800 || run[0].Level != 6 {
-		t.Errorf("%+v and %+v, want 6 in each", run[0], run[1])
-	}
+	expect.True(t, g.Level == 6 && g.At == 800 && run[0].Level == 6, "%+v and %+v, want 6 in each", run[0], run[1])
 }
 
 // A wait begins at the oldest sub-bucket that counts something, so it walks no empty ones.

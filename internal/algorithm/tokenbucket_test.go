@@ -3,15 +3,16 @@ package algorithm
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // bucketLimit returns rate per so many microseconds, with a capacity.
 func bucketLimit(t *testing.T, rate, micros, capacity int64) *Limit {
 	t.Helper()
 	l, ok := Compile(Limit{Rate: rate, Capacity: capacity, Micros: micros})
-	if !ok {
-		t.Fatalf("%d/%d of %d does not fit", rate, micros, capacity)
-	}
+	must.True(t, ok, "%d/%d of %d does not fit", rate, micros, capacity)
 	return &l
 }
 
@@ -29,33 +30,28 @@ func TestTicksAreTheFinestThatFit(t *testing.T) {
 			t.Errorf("%+v: got %+v, %t", row, l, ok)
 		}
 	}
-	if l, ok := Compile(Limit{Rate: 1, Capacity: 1_000_000_000, Micros: 315_360_000_000_000}); ok {
-		t.Errorf("%+v fits", l)
-	}
+	l, ok := Compile(Limit{Rate: 1, Capacity: 1_000_000_000, Micros: 315_360_000_000_000})
+	expect.True(t, !ok, "%+v fits", l)
 }
 
 func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
-		if got := (&Bucket{Level: level}).Until(l, 1, 0, 0); got != want {
-			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
-		}
+		got := (&Bucket{Level: level}).Until(l, 1, 0, 0)
+		expect.Equal(t, got, want, "%d ticks: wait of µs", level)
 	}
 	if got := (&Bucket{Level: 1 << 44}).Until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
 		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
 	}
-	if got := (&Bucket{Level: longest + 1}).Until(l, 1, 10, 0); got != (longest+1)*1000-10 {
-		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
-	}
+	expect.Equal(t, (&Bucket{Level: longest + 1}).Until(l, 1, 10, 0), (longest+1)*1000-10, "wait of µs (10µs of the last tick have passed)")
 }
 
 // One request per period and a capacity of one: during a ban the level is at most the rate times the ban.
 func TestBannedBucketNeedsCoarserTicksOnlyIfItsLevelDoesNotFit(t *testing.T) {
 	for ban, unit := range map[int64]int64{MaxExact: 1, MaxExact + 1: 1000} {
-		if l, ok := Compile(Limit{Rate: 1, Capacity: 1, Micros: 1000, Ban: ban}); !ok || l.Unit != unit {
-			t.Errorf("ban of %dµs: ticks of %dµs, %t, want %d", ban, l.Unit, ok, unit)
-		}
+		l, ok := Compile(Limit{Rate: 1, Capacity: 1, Micros: 1000, Ban: ban})
+		expect.True(t, ok && l.Unit == unit, "ban of %dµs: ticks of %dµs, %t, want %d", ban, l.Unit, ok, unit)
 	}
 }
 
@@ -64,9 +60,8 @@ func TestBucketIsEmptyAfterMonths(t *testing.T) {
 	l := bucketLimit(t, 1<<20, 1_000_000, 1<<20)
 	full := Bucket{Level: l.Full}
 	for _, now := range []int64{1 << 44, 1<<44 + 1, 3 << 44} {
-		if b := full.Drain(l, l.Rate, now); b.Level != 0 || b.At != now {
-			t.Errorf("after %dµs: %+v, want an empty bucket", now, b)
-		}
+		b := full.Drain(l, l.Rate, now)
+		expect.True(t, b.Level == 0 && b.At == now, "after %dµs: %+v, want an empty bucket", now, b)
 	}
 }
 
@@ -82,17 +77,15 @@ func TestRefundAfterHoursGivesNothingBack(t *testing.T) {
 	const then, hours = 1_000_000, 10_000_000_000
 	l := bucketLimit(t, 1_000_000_000, 1_000_000, 1_000_000_000)
 	s := bucketOf(l, Bucket{Level: 5 * l.Period, At: then + hours, Busy: then + 1})
-	if l.Row.Refund(s, then, NoTurn, 1); s.Stored.Level != 5*l.Period {
-		t.Errorf("level %d, want the %d of what was charged since", s.Stored.Level, 5*l.Period)
-	}
+	l.Row.Refund(s, then, NoTurn, 1)
+	expect.True(t, s.Stored.Level == 5*l.Period, "level %d, want the %d of what was charged since", s.Stored.Level, 5*l.Period)
 }
 
 func TestLevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
 	l := bucketLimit(t, 10, 86_400_000_000, 10)
 	s := &State{Limit: l}
-	if b := s.load(&Record{Kind: l.Kind | 1, Level: 86_400_000}); b.Level != l.Period {
-		t.Errorf("%+v, want one request in ticks of 1µs", b)
-	}
+	b := s.load(&Record{Kind: l.Kind | 1, Level: 86_400_000})
+	expect.Equal(t, b.Level, l.Period, "%+v (one request in ticks of 1µs)", b)
 }
 
 func TestBucketEndsWhenItIsEmpty(t *testing.T) {
@@ -100,9 +93,8 @@ func TestBucketEndsWhenItIsEmpty(t *testing.T) {
 		l := bucketLimit(t, 1+rand.Int64N(1000), 1_000_000, 1000)
 		s := bucketOf(l, Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000})
 		for before := range int64(2) {
-			if s.Now = s.Stored.Ends() - before; s.view(s.Stored).Level > 0 != (before > 0) {
-				t.Fatalf("%+v ends at %d", s.Stored, s.Stored.Ends())
-			}
+			s.Now = s.Stored.Ends() - before
+			must.Equal(t, s.view(s.Stored).Level > 0, before > 0, "%+v ends at %d", s.Stored, s.Stored.Ends())
 		}
 	}
 }
@@ -115,23 +107,19 @@ func TestLevelAboveFullIsExact(t *testing.T) {
 	if s.Report(&u); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
 		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
 	}
-	if b = b.Charge(l, MaxExact); b.Level != MaxExact {
-		t.Errorf("level %d, want the largest whole number", b.Level)
-	}
+	b = b.Charge(l, MaxExact)
+	expect.Equal(t, b.Level, MaxExact, "level (the largest whole number)")
 }
 
 // The ban must not get shorter if part of a tick of a millisecond has passed.
 func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	l, ok := Compile(Limit{Rate: 1000, Capacity: 1_000_000, Micros: 86_400_000_000, Ban: 200_000_000})
-	if !ok || l.Unit == 1 {
-		t.Fatalf("%+v, want coarse ticks", l)
-	}
+	must.True(t, ok && l.Unit != 1, "%+v, want coarse ticks", l)
 	s := bucketOf(&l, Bucket{At: 1000})
 	s.Now = 1999
 	l.Row.Charge(s, 1_000_000)
-	if wait := s.Open(1); wait < l.Ban || wait > l.Ban+1000 {
-		t.Errorf("wait of %dµs, want %d", wait, l.Ban)
-	}
+	wait := s.Open(1)
+	expect.True(t, wait >= l.Ban && wait <= l.Ban+1000, "wait of %dµs, want %d", wait, l.Ban)
 }
 
 func TestNinthSiblingReplacesTheFirstToEnd(t *testing.T) {
@@ -156,8 +144,6 @@ func TestNinthSiblingReplacesTheFirstToEnd(t *testing.T) {
 				}
 			}
 		}
-		if got != row.want {
-			t.Errorf("%+v: record %d", row, got)
-		}
+		expect.Equal(t, got, row.want, "%+v: record", row)
 	}
 }

@@ -217,9 +217,8 @@ func TestPausesAsDocumented(t *testing.T) {
 func TestProbesOnceThenRamps(t *testing.T) {
 	b := newBreakerAt(t)
 	b.trips()
-	if _, err := b.Enter(b.now); !errors.Is(err, errDown) {
-		t.Fatalf("got %v during the pause, want the reason", err)
-	}
+	_, err := b.Enter(b.now)
+	must.True(t, errors.Is(err, errDown), "got %v during the pause, want the reason", err)
 	b.now = b.now.Add(firstPause)
 	for allowed := 1; allowed < rampEnd; allowed++ {
 		var calls []Call
@@ -402,9 +401,8 @@ func TestState(t *testing.T) {
 	b.trips()
 	want := func(withholds bool, since time.Time, why string) {
 		t.Helper()
-		if s := b.State(b.now); s.Withholds != withholds || !s.Since.Equal(since) {
-			t.Fatalf("%s: got %+v, want %v since %v", why, s, withholds, since)
-		}
+		s := b.State(b.now)
+		must.True(t, s.Withholds == withholds && s.Since.Equal(since), "%s: got %+v, want %v since %v", why, s, withholds, since)
 		down, err := b.Down()
 		must.True(t, down == b.down() && errors.Is(err, errDown), "%s: down %v: %v", why, down, err)
 	}

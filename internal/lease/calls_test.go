@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 func TestAKeyThatIsAskedForOnceTakesOneCall(t *testing.T) {
@@ -29,9 +30,8 @@ func TestABusyKeyTakesFewCalls(t *testing.T) {
 	for range 10_000 {
 		s.decide(t, c)
 	}
-	if s.quiet(); s.calls.Load() > 200 {
-		t.Errorf("%d calls for 10,000 requests", s.calls.Load())
-	}
+	s.quiet()
+	expect.AtMost(t, s.calls.Load(), 200, "calls for 10,000 requests")
 }
 
 // A distant store admits everything, and counts what it is asked to do.
@@ -68,10 +68,7 @@ func TestKeysByZipfTakeLittleWork(t *testing.T) {
 			s := new(distant)
 			asked := askByZipf(t, New(s), pause)
 			requests, refills, returns := s.requests.Load(), s.refills.Load(), s.returns.Load()
-			if work := float64(requests+refills+returns) / float64(asked); work > most {
-				t.Errorf("a pause of %v: %d requests take %d of the store, %d refills and %d returns: %.3f of them, want at most %.2f",
-					pause, asked, requests, refills, returns, work, most)
-			}
+			expect.AtMost(t, float64(requests+refills+returns)/float64(asked), most, "a pause of %v: %d requests take %d of the store, %d refills and %d returns: of them", pause, asked, requests, refills, returns)
 		})
 	}
 }
@@ -89,9 +86,8 @@ func askByZipf(t *testing.T, table *Table, pause time.Duration) int64 {
 			for ; time.Since(begun) < time.Second; time.Sleep(time.Duration(random.ExpFloat64() * float64(pause))) {
 				c := core.Claim{Key: strconv.FormatUint(keys.Uint64(), 10), Limits: core.MustParseLimits("1000000/s"), Lease: 100 * time.Millisecond}
 				if _, ok := table.TakeLocal([]core.Claim{c}, nil); !ok {
-					if _, _, err := table.Take(t.Context(), []core.Claim{c}, nil); err != nil {
-						t.Error(err)
-					}
+					_, _, err := table.Take(t.Context(), []core.Claim{c}, nil)
+					expect.NoError(t, err, "unexpected error")
 				}
 				asked.Add(1)
 			}

@@ -178,9 +178,8 @@ func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	shard.mu.Unlock()
 	e.refill = new(refill)
 	table.refills.Add(1)
-	if table.fill(hash, e, n, nil, time.Minute); e.available() != n {
-		t.Fatalf("%d of %d were lent", e.available(), n)
-	}
+	table.fill(hash, e, n, nil, time.Minute)
+	must.True(t, e.available() == n, "%d of %d were lent", e.available(), n)
 	return e
 }
 
@@ -240,9 +239,7 @@ func (f *fake) entry(t *testing.T, do func(*entry)) {
 		}
 		shard.mu.Unlock()
 	}
-	if !found {
-		t.Fatal("nothing is leased")
-	}
+	must.True(t, found, "nothing is leased")
 }
 
 // decide decides claims from leases or the store.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -39,9 +40,8 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				s.pass(time.Millisecond)
 			}
-			if admitted > row.most || admitted < row.least {
-				t.Errorf("%s: %d of %d were admitted, want %d to %d", row.limit, admitted, asked, row.least, row.most)
-			}
+			expect.True(t, admitted <= row.most && admitted >= row.least,
+				"%s: %d of %d were admitted, want %d to %d", row.limit, admitted, asked, row.least, row.most)
 			time.Sleep(time.Second)
 			for i, p := range processes {
 				if stats := p.LeaseStats(); stats.Keys > 0 || stats.Decisions == 0 || !p.leases.Ended() {
@@ -53,9 +53,8 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 				if c.Limits[0].Algorithm == core.TokenBucket {
 					drained = 3 // at most, of what was charged ahead: a refund gives back only what cannot have drained
 				}
-				if n > want || n < want-drained {
-					t.Errorf("%s: %d remain after %d were admitted, want %d", row.limit, n, admitted, want)
-				}
+				expect.True(t, n <= want && n >= want-drained,
+					"%s: %d remain after %d were admitted, want %d", row.limit, n, admitted, want)
 			}
 		})
 	}
@@ -102,9 +101,8 @@ func TestLeasesAcrossTheEndOfACalendarWindow(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			charged := rate - int(processes[0].remains(t, c))
-			if charged > min(rate, admitted[1]) || admitted[0]+admitted[1] > rate+charged {
-				t.Errorf("rate %d: %v were admitted, and %d are charged in the second window", rate, admitted, charged)
-			}
+			expect.True(t, charged <= min(rate, admitted[1]) && admitted[0]+admitted[1] <= rate+charged,
+				"rate %d: %v were admitted, and %d are charged in the second window", rate, admitted, charged)
 		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
@@ -35,9 +37,8 @@ func TestASweepBeginsInTime(t *testing.T) {
 				before := table.due()
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if after := table.due(); before == 0 || after > 0 {
-					t.Errorf("%s, round %d: due before: %v, after: %v", why, round+1, before, after)
-				}
+				after := table.due()
+				expect.True(t, before != 0 && after <= 0, "%s, round %d: due before: %v, after: %v", why, round+1, before, after)
 			}
 		})
 	}
@@ -52,9 +53,7 @@ func TestASweepIsNotPutOff(t *testing.T) {
 			time.Sleep(40 * ms)
 		}
 		synctest.Wait()
-		if table.due() > 0 {
-			t.Error("no sweep after 120 ms")
-		}
+		expect.AtMost(t, table.due(), 0, "no sweep after 120 ms")
 	})
 }
 
@@ -87,13 +86,11 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		if table.returnLater(e.refunds(Unused{})); table.every > 0 || len(table.unused) > 0 {
-			t.Error("nothing is to be returned")
-		}
+		table.returnLater(e.refunds(Unused{}))
+		expect.True(t, table.every <= 0 && len(table.unused) <= 0, "nothing is to be returned")
 		table.returnLater(e.refunds(Unused{1, 2}))
-		if table.toReturn() != 2 || table.every != c.Lease {
-			t.Errorf("%d to be returned within %v", table.toReturn(), table.every)
-		}
+		expect.True(t, table.toReturn() == 2 && table.every == c.Lease,
+			"%d to be returned within %v", table.toReturn(), table.every)
 		table.timer.Stop()
 	})
 }
@@ -117,9 +114,8 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 		s.table().sweep()
 		s.table().sweep() // finds nothing more
 		stats := s.LeaseStats()
-		if stats.Keys != row.keys || stats.Returned != row.returned || s.remains(t, c) != int64(90+row.returned) {
-			t.Errorf("%s: %+v, %d remain", why, stats, s.remains(t, c))
-		}
+		expect.True(t, stats.Keys == row.keys && stats.Returned == row.returned && s.remains(t, c) == int64(90+row.returned),
+			"%s: %+v, %d remain", why, stats, s.remains(t, c))
 	}
 }
 
@@ -134,9 +130,8 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
-	if got := s.calls.Load() - runs; got != 3 || s.remains(t, c) != 1000 {
-		t.Errorf("%d calls, and %d remain", got, s.remains(t, c))
-	}
+	got := s.calls.Load() - runs
+	expect.True(t, got == 3 && s.remains(t, c) == 1000, "%d calls, and %d remain", got, s.remains(t, c))
 }
 
 // If the server takes longer than a lease, the next sweep waits for this one.
@@ -153,9 +148,8 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 		}
 		return nil
 	})
-	if table.sweep(); !called {
-		t.Error("nothing was returned")
-	}
+	table.sweep()
+	expect.True(t, called, "nothing was returned")
 }
 
 // A server that is stuck holds up a sweep for returnTimeout.
@@ -188,9 +182,7 @@ func usedLease(t *testing.T) (*fake, *entry, core.Settlement) {
 	e := s.lend(t, c, 10)
 	c.Cost = 3
 	r, ok := s.TakeLocal([]core.Claim{c}, nil)
-	if !ok {
-		t.Fatal("not decided from the lease")
-	}
+	must.True(t, ok, "not decided from the lease")
 	st := oracle.Settlement(c, r[0].At)
 	st.Final = 1
 	return s, e, st
@@ -213,12 +205,10 @@ func TestARefundGoesIntoTheLeaseAsFarAsItCan(t *testing.T) {
 			row.change(s, &c)
 			settlements := []core.Settlement{c}
 			own := s.leases.Refund(settlements)
-			if e.available() != row.left || own[0].Final != row.final || !own[0].At.Equal(c.At.Add(-c.Lease)) {
-				t.Errorf("%d left, and the store settles %+v", e.available(), own[0])
-			}
-			if settlements[0].Final != c.Final || !settlements[0].At.Equal(c.At) {
-				t.Errorf("the settlement has become %+v", settlements[0])
-			}
+			expect.True(t, e.available() == row.left && own[0].Final == row.final && own[0].At.Equal(c.At.Add(-c.Lease)),
+				"%d left, and the store settles %+v", e.available(), own[0])
+			expect.True(t, settlements[0].Final == c.Final && settlements[0].At.Equal(c.At),
+				"the settlement has become %+v", settlements[0])
 		})
 	}
 }
@@ -227,9 +217,8 @@ func TestARefundGoesIntoTheLeaseAsFarAsItCan(t *testing.T) {
 func TestARefundAfterItsLeaseCountsAsChargedALeaseEarlier(t *testing.T) {
 	s, _, c := usedLease(t)
 	s.leases.End([]core.Pair{{Rule: c.Rule, Key: c.Key}})
-	if own := s.leases.Refund([]core.Settlement{c}); own[0].Final != 1 || !own[0].At.Equal(c.At.Add(-c.Lease)) {
-		t.Errorf("the store settles %+v", own[0])
-	}
+	own := s.leases.Refund([]core.Settlement{c})
+	expect.True(t, own[0].Final == 1 && own[0].At.Equal(c.At.Add(-c.Lease)), "the store settles %+v", own[0])
 }
 
 // A settlement that does not refund a leased request goes to the store unchanged.
@@ -260,24 +249,18 @@ func TestEachSettlementIsRefundedByItself(t *testing.T) {
 	one, two := c, c
 	one.Cost, two.Cost, two.Final = 2, 2, 0
 	own := s.leases.Refund([]core.Settlement{charge, one, two})
-	if e.available() != 10 || own[0].Final != 5 || own[1].Final != 2 || own[2].Final != 2 {
-		t.Errorf("%d left, the store settles at %d, %d and %d", e.available(), own[0].Final, own[1].Final, own[2].Final)
-	}
+	expect.True(t, e.available() == 10 && own[0].Final == 5 && own[1].Final == 2 && own[2].Final == 2,
+		"%d left, the store settles at %d, %d and %d", e.available(), own[0].Final, own[1].Final, own[2].Final)
 }
 
 func TestALeaseThatIsEndedIsReturned(t *testing.T) {
 	s, e, c := usedLease(t)
 	table := s.table()
 	s.leases.End([]core.Pair{{Key: "other"}})
-	if e.available() != 7 {
-		t.Error("a lease ended that is not in the list")
-	}
+	expect.Equal(t, e.available(), 7, "a lease ended that is not in the list")
 	s.leases.End([]core.Pair{{Key: "other"}, {Rule: c.Rule, Key: c.Key}})
-	if e.available() != 0 || table.toReturn() != 7 || s.LeaseStats().Keys != 0 || !e.gone {
-		t.Errorf("%d left, %d to be returned, %d keys", e.available(), table.toReturn(), s.LeaseStats().Keys)
-	}
+	expect.True(t, e.available() == 0 && table.toReturn() == 7 && s.LeaseStats().Keys == 0 && e.gone,
+		"%d left, %d to be returned, %d keys", e.available(), table.toReturn(), s.LeaseStats().Keys)
 	table.sweep()
-	if n := s.remains(t, core.Claim{Key: c.Key, Limits: c.Limits}); n != 97 {
-		t.Errorf("%d remain, want 97", n)
-	}
+	expect.Equal(t, s.remains(t, core.Claim{Key: c.Key, Limits: c.Limits}), 97, "remaining")
 }

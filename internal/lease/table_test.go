@@ -72,9 +72,8 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 	expect.True(t, shard.find(hash, "", "other") == nil && shard.find(hash, "other", c.Key) == nil,
 		"another key of the same hash finds it")
 	table.remove(hash, e)
-	if n := s.LeaseStats().Keys; n != 0 || !e.gone || shard.find(hash, c.Rule, c.Key) != nil {
-		t.Errorf("removed: %d keys, gone: %v", n, e.gone)
-	}
+	n = s.LeaseStats().Keys
+	expect.True(t, n == 0 && e.gone && shard.find(hash, c.Rule, c.Key) == nil, "removed: %d keys, gone: %v", n, e.gone)
 }
 
 // What the store admits counts as used. A refill is asked for if more than one request remains.

@@ -104,9 +104,8 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	expect.Equal(t, s.LeaseStats().Returned, 10, "were returned")
 	s.quiet()
 	cold := leasedFor("cold", "100/d")
-	if p, _, ok := s.table().takeLease([]core.Claim{cold}, 0, true, nil); ok || !p.cold {
-		t.Errorf("a key without a lease: %+v", p)
-	}
+	p, _, ok = s.table().takeLease([]core.Claim{cold}, 0, true, nil)
+	expect.True(t, !ok && p.cold, "a key without a lease: %+v", p)
 }
 
 // emptyLease adds a lease of a key of which nothing is left, and that is not busy.
@@ -166,9 +165,8 @@ func TestAColdKeyAllocatesNothing(t *testing.T) {
 	claims, room := []core.Claim{leasedFor("k", "100/d")}, make([]core.Result, 0, 1)
 	if n := testing.AllocsPerRun(100, func() {
 		table.asked = recent.Pairs{}
-		if _, _, err := table.Take(ctx, claims, room); err != nil {
-			t.Error(err)
-		}
+		_, _, err := table.Take(ctx, claims, room)
+		expect.NoError(t, err, "unexpected error")
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -249,9 +247,8 @@ func TestARequestOfABusyKeyWaitsForARefill(t *testing.T) {
 			s.withEntry(t, func(e *entry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
 			p, _, ok := s.leases.takeLease([]core.Claim{c}, 0, false, nil)
-			if waits := p.refill != nil; ok || waits != row.waits {
-				t.Errorf("decided: %v, waits for a refill: %v", ok, waits)
-			}
+			waits := p.refill != nil
+			expect.True(t, !ok && waits == row.waits, "decided: %v, waits for a refill: %v", ok, waits)
 			if s.decide(t, c); row.waits && s.LeaseStats().Decisions != before+1 {
 				t.Error("not decided from a refill")
 			}

@@ -45,19 +45,16 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		now := c.at()
 		before, soon := c.Time(now), c.Time(now+maxDelay/2)
 		c.check(c.at(), time.Now())
-		if off := c.offset() - d.Microseconds(); off < -1000 || off > 1000 {
-			t.Errorf("set by %v: the wall clock is ahead by %dµs", d, c.offset())
-		}
+		off := c.offset() - d.Microseconds()
+		expect.True(t, off >= -1000 && off <= 1000, "set by %v: the wall clock is ahead by %dµs", d, c.offset())
 		got := c.Instant(before)
 		expect.Equal(t, got, now, "set by %v: an instant from before is off by %dµs", d, got-now)
-		if got := c.Instant(soon); got != now+maxDelay/2 {
-			t.Errorf("clock set by %v: an instant soon after now is off by %dµs", d, got-now-maxDelay/2)
-		}
+		got = c.Instant(soon)
+		expect.Equal(t, got, now+maxDelay/2, "clock set by %v: an instant soon after now is off by %dµs", d, got-now-maxDelay/2)
 		now = c.at()
 		at := c.Time(now)
-		if got := c.Instant(at); got != now {
-			t.Errorf("set by %v: an instant is off by %dµs", d, got-now)
-		}
+		got = c.Instant(at)
+		expect.Equal(t, got, now, "set by %v: an instant is off by %dµs", d, got-now)
 		expect.True(t, at.UnixMicro() == now+c.offset() && at.Nanosecond()%1000 == 0,
 			"set by %v: %v is not %dµs after the instant %d", d, at, c.offset(), now)
 		if off := time.Since(at.Round(0)); off < -2*time.Millisecond || off > time.Minute {
@@ -88,9 +85,8 @@ func TestTimeWithoutMonotonicReading(t *testing.T) {
 		got := c.Instant(c.Time(now).Round(0))
 		expect.Equal(t, got, now, "the instant is off by %d", got-now)
 		c.wall.Store(&wall{at: now, time: time.Now(), offset: 5e6})
-		if got := c.Instant(time.UnixMicro(now + 5e6)); got != now {
-			t.Errorf("after the wall clock was set: the instant is off by %d", got-now)
-		}
+		got = c.Instant(time.UnixMicro(now + 5e6))
+		expect.Equal(t, got, now, "after the wall clock was set: the instant is off by %d", got-now)
 	})
 }
 
@@ -140,9 +136,8 @@ func TestWallClockThatIsSet(t *testing.T) {
 					t.Errorf("set by %v: the window starts %dµs after the minute", step, start)
 				}
 				time.Sleep(time.Duration(r.Retry) * time.Microsecond)
-				if r := take(s, "key", l, 1); r.Retry != 0 {
-					t.Errorf("algorithm %d, set by %v: denied after the wait, for %dµs", a, step, r.Retry)
-				}
+				r = take(s, "key", l, 1)
+				expect.Equal(t, r.Retry, 0, "algorithm %d, set by %v: denied after the wait, for µs", a, step)
 			})
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // limitOf returns a compiled limit of rate per period, with its own capacity.
@@ -17,9 +19,7 @@ func limitOf(t testing.TB, a algorithm.Algorithm, rate int64, period time.Durati
 		l.Width = algorithm.CeilDiv(l.Micros, 10)
 	}
 	l, ok := algorithm.Compile(l)
-	if !ok {
-		t.Fatalf("%d per %v does not fit", rate, period)
-	}
+	must.True(t, ok, "%d per %v does not fit", rate, period)
 	return &l
 }
 
@@ -154,9 +154,8 @@ func audit(t *testing.T, s *Store) {
 			} else {
 				pairs[r.Pair] = true
 			}
-			if run, _ := sh.of(r.Pair); !slices.Contains(run, *r) {
-				t.Errorf("shard %d: record %d is not found", i, j)
-			}
+			run, _ := sh.of(r.Pair)
+			expect.True(t, slices.Contains(run, *r), "shard %d: record %d is not found", i, j)
 			switch {
 			case r.Kind == algorithm.CellsKind:
 				cells++
@@ -164,15 +163,12 @@ func audit(t *testing.T, s *Store) {
 				logs++
 			}
 		}
-		if records != sh.count || shared != sh.shared {
-			t.Errorf("shard %d counts %d records, %d of them shared; it has %d, %d", i, sh.count, sh.shared, records, shared)
-		}
-		if used := sh.cells.Len(); used != cells {
-			t.Errorf("shard %d has the cells of %d pairs, but records refer to %d", i, used, cells)
-		}
-		if used := sh.logs.Len(); used != logs {
-			t.Errorf("shard %d has %d logs in use, but records refer to %d", i, used, logs)
-		}
+		expect.True(t, records == sh.count && shared == sh.shared,
+			"shard %d counts %d records, %d of them shared; it has %d, %d", i, sh.count, sh.shared, records, shared)
+		used := sh.cells.Len()
+		expect.True(t, used == cells, "shard %d has the cells of %d pairs, but records refer to %d", i, used, cells)
+		used = sh.logs.Len()
+		expect.True(t, used == logs, "shard %d has %d logs in use, but records refer to %d", i, used, logs)
 	}
 	if n := s.pairs.Load(); int(n) != len(pairs) || n > s.maxKeys {
 		t.Errorf("the store counts %d pairs and has %d; at most %d may be", n, len(pairs), s.maxKeys)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/expect"
 )
 
 func atOnce(n int64) *algorithm.Limit {
@@ -63,9 +64,8 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	}
 	readings, asks = 0, append(asks, query{Pair: asks[1].Pair, Claim: 2, Ban: 1})
 	settle(s, asks)
-	if readings != 1 || !asks[0].Renewed || asks[0].At != asks[1].At {
-		t.Errorf("renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
-	}
+	expect.True(t, readings == 1 && asks[0].Renewed && asks[0].At == asks[1].At,
+		"renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
 }
 
 // A record that counted as idle since its charge would be dropped at once, and the next request would add it again.
@@ -92,32 +92,26 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 		x, y := sharing(s)
 		hold(s, x, l)
 		hold(s, y, l)
-		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
-			t.Error("admitted a third request in flight of two pairs that share a record")
-		}
+		asks, _ := hold(s, x, l)
+		expect.NotEqual(t, asks[0].Retry, 0, "admitted a third request in flight of two pairs that share a record")
 		time.Sleep(2 * time.Minute)
 		for range 2 { // x has a record of its own now, and y has none
 			hold(s, x, l)
 		}
-		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
-			t.Error("admitted a third request in flight of a pair with its own record")
-		}
-		if asks, _ := hold(s, y, l); asks[0].Retry != 0 {
-			t.Error("the holds of a pair with its own record count against a pair that shares a record")
-		}
+		asks, _ = hold(s, x, l)
+		expect.NotEqual(t, asks[0].Retry, 0, "admitted a third request in flight of a pair with its own record")
+		asks, _ = hold(s, y, l)
+		expect.Equal(t, asks[0].Retry, 0, "the holds of a pair with its own record count against a pair that shares a record")
 		audit(t, s)
 		ban(s, y, time.Hour)
-		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != time.Hour.Microseconds() {
-			t.Errorf("a banned pair that shares: %+v", a.Retry)
-		}
-		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != 0 {
-			t.Errorf("another pair is banned: %+v", a.Retry)
-		}
+		a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1)
+		expect.Equal(t, a.Retry, time.Hour.Microseconds(), "a banned pair that shares")
+		a = take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1)
+		expect.Equal(t, a.Retry, 0, "another pair is banned")
 		time.Sleep(3 * time.Minute) // all is idle but the ban
 		take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1)
-		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1); a.Retry == 0 {
-			t.Error("the ban is lost when the pair gets a record of its own")
-		}
+		a = take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1)
+		expect.NotEqual(t, a.Retry, 0, "the ban is lost when the pair gets a record of its own")
 		audit(t, s)
 	})
 }
@@ -128,16 +122,13 @@ func TestFullStoreDropsAPairWhoseHoldHasExpired(t *testing.T) {
 		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
 		hold(s, "holder", atOnce(1))
 		time.Sleep(59 * time.Second)
-		if a := take(s, "early", second, 1); a.own {
-			t.Error("a pair is dropped that holds something")
-		}
-		if asks, _ := hold(s, "holder", atOnce(1)); asks[0].Retry == 0 {
-			t.Error("a hold is lost in a full store")
-		}
+		a := take(s, "early", second, 1)
+		expect.True(t, !a.own, "a pair is dropped that holds something")
+		asks, _ := hold(s, "holder", atOnce(1))
+		expect.NotEqual(t, asks[0].Retry, 0, "a hold is lost in a full store")
 		time.Sleep(8 * time.Second)
-		if a := take(s, "late", second, 1); !a.own {
-			t.Error("no room after the hold has expired")
-		}
+		a = take(s, "late", second, 1)
+		expect.True(t, a.own, "no room after the hold has expired")
 		audit(t, s)
 	})
 }
@@ -152,12 +143,10 @@ func TestBanInAFullStoreIsForThePairAlone(t *testing.T) {
 		take(s, sharer, l, 1)
 		ban(s, owner, time.Minute)
 		ban(s, owner, time.Second) // the longer one stays
-		if a := take(s, owner, l, 1); !a.own || a.Retry != 60_000_000 {
-			t.Errorf("a banned pair with a record of its own waits for %dµs", a.Retry)
-		}
-		if a := take(s, sharer, l, 1); a.own || a.Retry != 0 {
-			t.Errorf("another pair that shares waits for %dµs", a.Retry)
-		}
+		a := take(s, owner, l, 1)
+		expect.True(t, a.own && a.Retry == 60_000_000, "a banned pair with a record of its own waits for %dµs", a.Retry)
+		a = take(s, sharer, l, 1)
+		expect.True(t, !a.own && a.Retry == 0, "another pair that shares waits for %dµs", a.Retry)
 		audit(t, s)
 	})
 }
@@ -168,13 +157,11 @@ func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
 		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
 		ban(s, "banned", time.Minute)
 		time.Sleep(59 * time.Second)
-		if a := take(s, "early", second, 1); a.own {
-			t.Error("a pair is dropped that is banned")
-		}
+		a := take(s, "early", second, 1)
+		expect.True(t, !a.own, "a pair is dropped that is banned")
 		time.Sleep(time.Second)
-		if a := take(s, "late", second, 1); !a.own {
-			t.Error("no room after the ban is over")
-		}
+		a = take(s, "late", second, 1)
+		expect.True(t, a.own, "no room after the ban is over")
 		audit(t, s)
 	})
 }
@@ -187,9 +174,7 @@ func TestFullStoreFindsAnIdlePairInTheShardOfTheNewOne(t *testing.T) {
 		idle, other := sharing(s)
 		take(s, idle, second, 1)
 		time.Sleep(time.Second)
-		if a := take(s, other, second, 1); !a.own {
-			t.Error("no room though the only other pair is idle")
-		}
+		expect.True(t, take(s, other, second, 1).own, "no room though the only other pair is idle")
 		audit(t, s)
 	})
 }
@@ -198,14 +183,12 @@ func TestRequestsThatChargeNothingAddNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
-		if asks := []query{{Pair: pairOf("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; decide(s, asks).IsZero() || asks[0].Retry != 0 {
-			t.Errorf("%+v, want a peek to be admitted", asks[0])
-		}
+		asks := []query{{Pair: pairOf("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}
+		expect.True(t, !decide(s, asks).IsZero() && asks[0].Retry == 0, "%+v, want a peek to be admitted", asks[0])
 		end(s, "expired", 0, 1, atOnce(1))
 		end(s, "free", 0, 0, l)
 		take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Hour), 1)
-		if keys, shared, held := s.Stats(); keys+shared+held > 0 {
-			t.Errorf("%d keys, %d shared, %d held", keys, shared, held)
-		}
+		keys, shared, held := s.Stats()
+		expect.AtMost(t, keys+shared+held, 0, "%d keys, %d shared, %d held", keys, shared, held)
 	})
 }

@@ -81,9 +81,7 @@ func TestCopyOfASharedRecordIsDroppedWhenItIsIdle(t *testing.T) {
 		decide(s, asks)
 		expect.NotEqual(t, asks[0].Retry, 0, "%+v (a dry run that does not fit)", asks[0])
 		time.Sleep(time.Minute)
-		if a := take(s, y, l, 1); !a.own {
-			t.Error("no room though all is idle")
-		}
+		expect.True(t, take(s, y, l, 1).own, "no room though all is idle")
 		audit(t, s)
 	})
 }
@@ -155,9 +153,8 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 				decide(s, asks)
 				return asks
 			}
-			if asks := both(3); asks[0].Retry == 0 || asks[1].Retry == 0 {
-				t.Errorf("%d: two requests of 3 fit the 5 that both share", a)
-			}
+			asks := both(3)
+			expect.True(t, asks[0].Retry != 0 && asks[1].Retry != 0, "%d: two requests of 3 fit the 5 that both share", a)
 			if asks := both(2); asks[0].Retry != 0 || asks[1].Usage.Remaining != 1 {
 				t.Errorf("%d: %+v, want two requests of 2 to fit, and 1 to remain", a, asks)
 			}
@@ -190,8 +187,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 		for i := range 300 {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
 			must.Equal(t, take(s, "key", l, 1).Retry, 0, "tier %d is denied", i)
-			a := take(s, "key", l, 1)
-			must.True(t, a.Retry != 0, "tier %d is forgotten", i)
+			must.True(t, take(s, "key", l, 1).Retry != 0, "tier %d is forgotten", i)
 		}
 		run, _ := s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id)
 		expect.Equal(t, len(run), maxStates, "records")
@@ -300,9 +296,8 @@ func TestSettlementAfterOthersThatAddRecords(t *testing.T) {
 				asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Claim: i, Ban: 1_000_000})
 			}
 			settle(s, append(asks, query{Pair: pairOf("rule", "key"), Limit: l, Claim: 3000, Cost: 3, At: at}))
-			if a := take(s, "key", l, 5); a.Retry != 0 {
-				t.Errorf("%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
-			}
+			a := take(s, "key", l, 5)
+			expect.Equal(t, a.Retry, 0, "%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
 			audit(t, s)
 		})
 	}
@@ -340,9 +335,8 @@ func TestSweepChargesWhatHasEnded(t *testing.T) {
 			time.Sleep(67 * time.Second)
 			q := take(s, "other", second, 1)
 			expect.True(t, !q.own, "%d: the pair of a hold that has ended was dropped", a)
-			if q := take(s, "holder", l, 1); q.Retry == 0 || !q.own {
-				t.Errorf("%d: a hold that nobody has settled was not charged: %+v", a, q.Answer)
-			}
+			q = take(s, "holder", l, 1)
+			expect.True(t, q.Retry != 0 && q.own, "%d: a hold that nobody has settled was not charged: %+v", a, q.Answer)
 			audit(t, s)
 		})
 	}

@@ -75,9 +75,8 @@ func TestStatsCountWhatIsHeld(t *testing.T) {
 		time.Sleep(time.Minute + algorithm.HoldHint*time.Microsecond)
 		hold(s, "c", l)
 		time.Sleep(10 * time.Second)
-		if _, _, held := s.Stats(); held != 1 {
-			t.Errorf("%d are held after the others have expired, want 1", held)
-		}
+		_, _, held = s.Stats()
+		expect.Equal(t, held, 1, "are held after the others have expired")
 	})
 }
 
@@ -200,8 +199,7 @@ func TestFullStoreFindsTheOnlyIdlePair(t *testing.T) {
 				take(s, fmt.Sprint("live", round, i), hour, 1)
 			}
 			time.Sleep(2 * time.Second)
-			a := take(s, "new", hour, 1)
-			expect.True(t, a.own, "round %d: the new key shares a record though one pair is idle", round)
+			expect.True(t, take(s, "new", hour, 1).own, "round %d: the new key shares a record though one pair is idle", round)
 			audit(t, s)
 		}
 	})

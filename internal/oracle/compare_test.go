@@ -287,9 +287,8 @@ func TestBookingsKeepTheLimit(t *testing.T) {
 				r := m.Take(now, []core.Claim{c})[0]
 				if !r.Allowed {
 					c.Peek = true
-					if again := m.Take(now+r.RetryAfter.Microseconds(), []core.Claim{c})[0]; !again.Allowed || again.Wait > c.MaxWait {
-						t.Fatalf("%+v\nafter its wait %+v", r, again)
-					}
+					again := m.Take(now+r.RetryAfter.Microseconds(), []core.Claim{c})[0]
+					must.True(t, again.Allowed && again.Wait <= c.MaxWait, "%+v\nafter its wait %+v", r, again)
 					break
 				}
 				if turnOf(r) < last && len(waiting) > 0 && turnOf(waiting[len(waiting)-1].result) > turnOf(r) {

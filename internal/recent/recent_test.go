@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/recent"
 )
 
@@ -11,20 +12,16 @@ func TestAge(t *testing.T) {
 	const pair, sameCell = uint64(7<<32 | 5), uint64(8<<32 | 5)
 	for _, at := range []time.Duration{5 * time.Second, (1<<32 - 1) * time.Microsecond} {
 		var p recent.Pairs
-		if age := p.Age(pair, at); age != recent.Never {
-			t.Errorf("recorded %v before the first time", age)
-		}
+		age := p.Age(pair, at)
+		expect.Equal(t, age, recent.Never, "recorded before the first time")
 		p.Note(pair, at)
 		for _, after := range []time.Duration{0, time.Microsecond, time.Second, time.Hour} {
-			if age := p.Age(pair, at+after); age != after {
-				t.Errorf("%v after it was recorded: %v", after, age)
-			}
+			age := p.Age(pair, at+after)
+			expect.True(t, age == after, "%v after it was recorded: %v", after, age)
 		}
-		if age := p.Age(sameCell, at); age != recent.Never {
-			t.Errorf("another pair was recorded %v before", age)
-		}
-		if p.Note(sameCell, at); p.Age(pair, at) != recent.Never {
-			t.Error("a pair is recorded beside another one in its cell")
-		}
+		age = p.Age(sameCell, at)
+		expect.Equal(t, age, recent.Never, "another pair was recorded before")
+		p.Note(sameCell, at)
+		expect.Equal(t, p.Age(pair, at), recent.Never, "a pair is recorded beside another one in its cell")
 	}
 }

@@ -66,9 +66,8 @@ func watch(t *testing.T, addr string) <-chan string {
 	lines := make(chan string, 1000)
 	fmt.Fprint(conn, "MONITOR\r\n")
 	r := bufio.NewReader(conn)
-	if ok, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(ok, "+OK") {
-		t.Fatalf("MONITOR: %q, %v", ok, err)
-	}
+	ok, err := r.ReadString('\n')
+	must.True(t, err == nil && strings.HasPrefix(ok, "+OK"), "MONITOR: %q, %v", ok, err)
 	go func() {
 		defer close(lines)
 		for {
@@ -190,9 +189,8 @@ func TestDecisionOfALogTakesFewCommands(t *testing.T) {
 	must.True(t, !r.Allowed, "%+v, want a denial", r)
 	s.Shift(45 * time.Minute) // 16 minutes of the first 33 count no longer
 	before := commands(t, client)
-	if r := take(t, s, c)[0]; r.Remaining < 500 || r.Remaining > 560 {
-		t.Errorf("%d remain, want half and a little", r.Remaining)
-	}
+	r = take(t, s, c)[0]
+	expect.True(t, r.Remaining >= 500 && r.Remaining <= 560, "%d remain, want half and a little", r.Remaining)
 	expect.AtMost(t, commands(t, client)-before, 11, "a decision took commands")
 	expect.AtMost(t, client.ZCard(t.Context(), pairKey+":3600000000").Val(), 500, "members kept (half of 1000)")
 }

@@ -146,14 +146,12 @@ func TestKnownDenial(t *testing.T) {
 				t.Errorf("%s: %+v, want to retry after %v", row.why, results, row.retry)
 			}
 			s.denials.forget([]core.Pair{{Rule: "r", Key: "k"}})
-			if _, denied := s.Denied(&row.claim, nil); denied {
-				t.Errorf("%s: denied after a reset", row.why)
-			}
+			_, denied = s.Denied(&row.claim, nil)
+			expect.True(t, !denied, "%s: denied after a reset", row.why)
 		})
 	}
-	if _, denied := New(nil, Options{}).Denied(&waits, nil); denied {
-		t.Error("a store without a deny cache remembers a denial")
-	}
+	_, denied := New(nil, Options{}).Denied(&waits, nil)
+	expect.True(t, !denied, "a store without a deny cache remembers a denial")
 }
 
 // A request may have several claims of a pair. What is known is about the claim that was denied.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -44,25 +45,20 @@ func TestRememberedDenialIsAnsweredWithoutTheServer(t *testing.T) {
 			passed := time.Duration(n+1) * 10 * time.Millisecond
 			time.Sleep(10 * time.Millisecond)
 			again, ok := s.TakeLocal([]core.Claim{c, other}, make([]core.Result, 1))
-			if !ok || len(again) != 4 {
-				t.Fatalf("%+v, %v", again, ok)
-			}
+			must.True(t, ok && len(again) == 4, "%+v, %v", again, ok)
 			for i, r := range again[1:] {
 				if first[i].RetryAfter > 0 {
 					r.RetryAfter += passed
 				}
 				r.RefillAfter, r.ResetAfter = r.RefillAfter+passed, r.ResetAfter+passed
 				r.At = r.At.Add(-passed)
-				if r != first[i] {
-					t.Errorf("result %d: %+v, want %+v less the time that passed", i, r, first[i])
-				}
+				expect.Equal(t, r, first[i], "result %d: less the time that passed", i)
 			}
 			other.Peek = true
 			now, _ := plain.Take(context.Background(), []core.Claim{other}, nil)
 			other.Peek = false
-			if d := now[0].At.Sub(again[1].At); d != 0 {
-				t.Errorf("decided %v ago", d)
-			}
+			d := now[0].At.Sub(again[1].At)
+			expect.Equal(t, d, 0, "decided ago")
 		}
 		if after := calls(t, client, "fcall"); after != before+21 { // of plain, which first tries the function
 			t.Errorf("%d calls for 20 remembered denials", after-before-21)
@@ -81,9 +77,8 @@ func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
 			for range 3 {
 				take(t, s, changed)
 			}
-			if after := calls(t, client, "fcall") + calls(t, client, "eval"); after < before+3 {
-				t.Errorf("%d calls for 3 of %+v", after-before, changed)
-			}
+			after := calls(t, client, "fcall") + calls(t, client, "eval")
+			expect.AtLeast(t, after, before+3, "%d calls for 3 of %+v", after-before, changed)
 		}
 	})
 }
@@ -94,13 +89,11 @@ func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
 		take(t, s, c)
 		r := take(t, s, c)[0]
 		time.Sleep(r.RetryAfter - time.Microsecond)
-		if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
-			t.Error("forgotten before its RetryAfter")
-		}
+		_, ok := s.TakeLocal([]core.Claim{c}, nil)
+		expect.True(t, ok, "forgotten before its RetryAfter")
 		time.Sleep(time.Microsecond)
-		if r := take(t, s, c)[0]; !r.Allowed {
-			t.Errorf("denied after its RetryAfter: %+v", r)
-		}
+		r = take(t, s, c)[0]
+		expect.True(t, r.Allowed, "denied after its RetryAfter: %+v", r)
 	})
 }
 
@@ -116,9 +109,8 @@ func TestRememberedDenialEndsWithItsCalendarWindow(t *testing.T) {
 				t.Errorf("%v: %+v, want a denial until the turn, 300ms from now", limit, r)
 			}
 			time.Sleep(time.Until(turn) - time.Microsecond)
-			if r, ok := s.TakeLocal([]core.Claim{c}, nil); !ok || r[0].RetryAfter != time.Microsecond {
-				t.Errorf("%v: forgotten before the turn, or %+v", limit, r)
-			}
+			r, ok := s.TakeLocal([]core.Claim{c}, nil)
+			expect.True(t, ok && r[0].RetryAfter == time.Microsecond, "%v: forgotten before the turn, or %+v", limit, r)
 			time.Sleep(time.Microsecond)
 			if r := take(t, s, c)[0]; !r.Allowed {
 				t.Errorf("%v: denied in the new window: %+v", limit, r)
@@ -134,13 +126,11 @@ func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
 		take(t, s, c)
 		must.Do(t, plain.Reset(context.Background(), pairsOf(c)))
 		time.Sleep(time.Second - 1)
-		if r := take(t, s, c)[0]; r.Allowed {
-			t.Errorf("forgotten within a second: %+v", r)
-		}
+		r := take(t, s, c)[0]
+		expect.True(t, !r.Allowed, "forgotten within a second: %+v", r)
 		time.Sleep(time.Nanosecond)
-		if r := take(t, s, c)[0]; !r.Allowed {
-			t.Errorf("denied a second after a reset by another process: %+v", r)
-		}
+		r = take(t, s, c)[0]
+		expect.True(t, r.Allowed, "denied a second after a reset by another process: %+v", r)
 	})
 }
 
@@ -150,17 +140,11 @@ func TestResetAndRefundEndARememberedDenial(t *testing.T) {
 		for _, l := range everyAlgorithm(1, ages) {
 			c := []core.Claim{claimOf("k", l)}
 			results, err := s.Take(ctx, c, nil)
-			if err != nil || allowed(take(t, s, c...)) {
-				t.Fatalf("%v: not denied, %v", l, err)
-			}
+			must.True(t, err == nil && !allowed(take(t, s, c...)), "%v: not denied, %v", l, err)
 			must.Do(t, s.Settle(ctx, settled(c, results)))
-			if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
-				t.Errorf("%v: a refund did not count", l)
-			}
+			expect.True(t, allowed(take(t, s, c...)) && !allowed(take(t, s, c...)), "%v: a refund did not count", l)
 			must.Do(t, s.Reset(ctx, pairsOf(c...)))
-			if !allowed(take(t, s, c...)) {
-				t.Errorf("%v: a reset did not count", l)
-			}
+			expect.True(t, allowed(take(t, s, c...)), "%v: a reset did not count", l)
 			time.Sleep(time.Microsecond) // what is charged at the instant of a reset is not given back
 			must.Do(t, s.Reset(ctx, pairsOf(c...)))
 			time.Sleep(time.Microsecond)
@@ -180,9 +164,8 @@ func TestDenyCacheIsBounded(t *testing.T) {
 		for _, c := range claims {
 			take(t, s, c)
 		}
-		if asked := calls(t, client, "fcall") - before; asked < 7 {
-			t.Errorf("%d of 10 denials asked the server, want 7 at least: the cache keeps 3", asked)
-		}
+		asked := calls(t, client, "fcall") - before
+		expect.AtLeast(t, asked, 7, "of 10 denials asked the server at least (the cache keeps 3)")
 	})
 }
 
@@ -193,15 +176,11 @@ func TestDenialCausedByHoldsIsNotRemembered(t *testing.T) {
 			c := claimOf(limits, core.MustParseLimits(limits)...)
 			c.Hold, c.Cost = true, 2
 			held, err := s.Take(ctx, []core.Claim{c}, nil)
-			if err != nil || !allowed(held) {
-				t.Fatal(held, err)
-			}
-			if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Second {
-				t.Errorf("%s: %+v, want a hint of 1s", limits, r)
-			}
-			if _, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
-				t.Errorf("%s: the denial is remembered", limits)
-			}
+			must.True(t, err == nil && allowed(held), "%v, %v", held, err)
+			r := take(t, s, c)[0]
+			expect.True(t, !r.Allowed && r.RetryAfter == time.Second, "%s: %+v, want a hint of 1s", limits, r)
+			_, ok := s.TakeLocal([]core.Claim{c}, nil)
+			expect.True(t, !ok, "%s: the denial is remembered", limits)
 		}
 	})
 }
@@ -243,9 +222,7 @@ func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 					remembered++
 				}
 				got, want := take(t, s, claims...), take(t, plain, claims...)
-				if !slices.Equal(got, want) {
-					t.Fatalf("seed %d, request %d, %+v:\n%+v, want\n%+v", seed, n, claims, got, want)
-				}
+				must.True(t, slices.Equal(got, want), "seed %d, request %d, %+v:\n%+v, want\n%+v", seed, n, claims, got, want)
 				if random.IntN(8) == 0 && allowed(want) {
 					for _, store := range []*redisx.Store{s, plain} {
 						must.Do(t, store.Settle(context.Background(), settled(claims, want)))
@@ -253,9 +230,7 @@ func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
 				}
 				time.Sleep(time.Duration(random.IntN(80_000)) * time.Microsecond * time.Duration(random.IntN(2)))
 			}
-			if remembered < 10 {
-				t.Errorf("seed %d: %d remembered denials", seed, remembered)
-			}
+			expect.AtLeast(t, remembered, 10, "seed %d: remembered denials", seed)
 		})
 	}
 }
@@ -271,22 +246,18 @@ func TestRememberedDenialAnswersSmallerMaxWaits(t *testing.T) {
 		for range 6 {
 			take(t, s, b)
 		}
-		if allowed(take(t, s, a, b)) {
-			t.Fatal("a fifth request may wait")
-		}
+		must.True(t, !allowed(take(t, s, a, b)), "a fifth request may wait")
 		time.Sleep(30 * time.Millisecond)
 		for _, waits := range [][2]time.Duration{{3000, 1000}, {2999, 1000}, {2500, 0}, {3000, 1}, {3000, 170}, {0, 171}, {0, 0}, {1000, 500}} {
 			a.MaxWait, b.MaxWait = waits[0]*time.Millisecond, waits[1]*time.Millisecond
 			got, ok := s.TakeLocal([]core.Claim{a, b}, nil)
-			if want := take(t, plain, a, b); !ok || !slices.Equal(got, want) {
-				t.Errorf("%v: %v, %+v, want %+v", waits, ok, got, want)
-			}
+			want := take(t, plain, a, b)
+			expect.True(t, ok && slices.Equal(got, want), "%v: %v, %+v, want %+v", waits, ok, got, want)
 		}
 		for _, waits := range [][2]time.Duration{{3001, 1000}, {3000, 1001}} {
 			a.MaxWait, b.MaxWait = waits[0]*time.Millisecond, waits[1]*time.Millisecond
-			if r, ok := s.TakeLocal([]core.Claim{a, b}, nil); ok {
-				t.Errorf("%v, which is longer: %+v", waits, r)
-			}
+			r, ok := s.TakeLocal([]core.Claim{a, b}, nil)
+			expect.True(t, !ok, "%v, which is longer: %+v", waits, r)
 		}
 	})
 }
@@ -300,12 +271,9 @@ func TestDenialOfAWaitBehindHoldsIsNotRemembered(t *testing.T) {
 		waits := claimOf("k", core.PerMinute(2))
 		waits.MaxWait, waits.Cost = time.Second, 2
 		take(t, s, claimOf("k", core.PerMinute(2)))
-		if allowed(take(t, s, waits)) {
-			t.Fatal("it is not denied")
-		}
-		if r, ok := s.TakeLocal([]core.Claim{waits}, nil); ok {
-			t.Errorf("the denial is remembered: %+v", r)
-		}
+		must.True(t, !allowed(take(t, s, waits)), "it is not denied")
+		r, ok := s.TakeLocal([]core.Claim{waits}, nil)
+		expect.True(t, !ok, "the denial is remembered: %+v", r)
 	})
 }
 
@@ -316,9 +284,8 @@ func TestRememberedDenialOfACostThatNeverFitsStaysOne(t *testing.T) {
 		take(t, s, c)
 		time.Sleep(10 * time.Millisecond)
 		c.MaxWait = 0
-		if r, ok := s.TakeLocal([]core.Claim{c}, nil); !ok || r[0].RetryAfter != core.Never {
-			t.Errorf("%v, %+v, want a denial with core.Never", ok, r)
-		}
+		r, ok := s.TakeLocal([]core.Claim{c}, nil)
+		expect.True(t, ok && r[0].RetryAfter == core.Never, "%v, %+v, want a denial with core.Never", ok, r)
 	})
 }
 
@@ -333,21 +300,17 @@ func TestEachKindOfChargeEndsARememberedDenial(t *testing.T) {
 		} {
 			a, b := claimOf(name, core.PerHour(5)), core.Claim{Rule: "b", Key: name, Limits: core.MustParseLimits("5/s;burst=1")}
 			take(t, s, b)
-			if take(t, s, a, b); !remembers(s, a, b) {
-				t.Fatalf("%s: the denial is not remembered", name)
-			}
+			take(t, s, a, b)
+			must.True(t, remembers(s, a, b), "%s: the denial is not remembered", name)
 			peek := a
-			if peek.Peek = true; !allowed(take(t, s, peek)) || !remembers(s, a, b) {
-				t.Errorf("%s: a peek has ended the denial", name)
-			}
+			peek.Peek = true
+			expect.True(t, allowed(take(t, s, peek)) && remembers(s, a, b), "%s: a peek has ended the denial", name)
 			charge := a
 			change(&charge)
-			if take(t, s, charge); remembers(s, a, b) {
-				t.Errorf("%s: the denial is still remembered", name)
-			}
-			if take(t, s, a, b); !remembers(s, a, b) {
-				t.Errorf("%s: no later denial is remembered", name)
-			}
+			take(t, s, charge)
+			expect.True(t, !remembers(s, a, b), "%s: the denial is still remembered", name)
+			take(t, s, a, b)
+			expect.True(t, remembers(s, a, b), "%s: no later denial is remembered", name)
 			if _, err := s.Take(canceled(), []core.Claim{a}, nil); err == nil || remembers(s, a, b) {
 				t.Errorf("%s: %v, and the denial is still remembered, although a may have been charged", name, err)
 			}
@@ -437,11 +400,9 @@ func TestAdmittingPeekIsFollowedByACharge(t *testing.T) {
 		take(t, s, a, b)
 	}
 	must.Do(t, s.Reset(context.Background(), pairsOf(a)))
-	if r := take(t, s, a, b); !allowed(r) || r[0].Remaining != 1 || r[1].Remaining != 6 {
-		t.Errorf("after a reset: %+v, want it charged", r)
-	}
+	r := take(t, s, a, b)
+	expect.True(t, allowed(r) && r[0].Remaining == 1 && r[1].Remaining == 6, "after a reset: %+v, want it charged", r)
 	b.Peek = true
-	if r := take(t, s, b); r[0].Remaining != 6 {
-		t.Errorf("%+v, want 6 remaining", r)
-	}
+	r = take(t, s, b)
+	expect.Equal(t, r[0].Remaining, 6, "%+v remaining", r)
 }

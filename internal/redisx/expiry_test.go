@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -41,17 +42,14 @@ func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
 		c := claimOf("k", core.MustParseLimits(row.limits)...)
 		c.Cost = row.cost
 		begun := time.Now()
-		if !allowed(take(t, s, c)) {
-			t.Fatalf("%s was denied", row.limits)
-		}
+		must.True(t, allowed(take(t, s, c)), "%s was denied", row.limits)
 		for _, key := range client.Keys(ctx, "*").Val() {
 			if key != pairKey && key != pairKey+":"+fmt.Sprint(row.max.Microseconds()) {
 				continue // the shorter one of two logs
 			}
 			ms := client.Do(ctx, "pttl", key).Val().(int64)
-			if ms < 0 || ms < (row.min-time.Since(begun)).Milliseconds() || ms > (row.max+slack).Milliseconds()+2 {
-				t.Errorf("%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
-			}
+			expect.True(t, ms >= 0 && ms >= (row.min-time.Since(begun)).Milliseconds() && ms <= (row.max+slack).Milliseconds()+2,
+				"%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
 		}
 	}
 }
@@ -84,12 +82,9 @@ func TestStoredExpiriesAreExact(t *testing.T) {
 		row.want += slack
 		key := server.Keys()[0]
 		got := server.TTL(key)
-		if got != row.want {
-			t.Errorf("%s: expires in %v, want %v", row.limit, got, row.want)
-		}
-		if kept := keptUntil(server.HGet(key, "s")); !kept.Equal(start.Add(got)) {
-			t.Errorf("%s: the stored expiry is %v", row.limit, kept)
-		}
+		expect.Equal(t, got, row.want, "%s: expires in", row.limit)
+		kept := keptUntil(server.HGet(key, "s"))
+		expect.True(t, kept.Equal(start.Add(got)), "%s: the stored expiry is %v", row.limit, kept)
 	}
 }
 
@@ -100,9 +95,8 @@ func TestBucketExpiresWhenItIsEmpty(t *testing.T) {
 	take(t, s, c)
 	server.SetTime(start.Add(1500 * time.Millisecond))
 	r := take(t, s, c)[0]
-	if got, want := server.TTL(pairKey), r.ResetAfter; got < want || got > want+slack+2*time.Millisecond {
-		t.Errorf("expires in %v, is empty in %v", got, want)
-	}
+	got, want := server.TTL(pairKey), r.ResetAfter
+	expect.True(t, got >= want && got <= want+slack+2*time.Millisecond, "expires in %v, is empty in %v", got, want)
 }
 
 // TestExpiryIsSetSeldom removes the expiry of a key to see when it is set again.
@@ -141,9 +135,7 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	c.Cost = 5
 	take(t, s, c) // kept for 40 s
 	c.Hold, c.Cost = true, 1
-	if !allowed(take(t, s, c)) {
-		t.Fatal("the hold was denied")
-	}
+	must.True(t, allowed(take(t, s, c)), "the hold was denied")
 	key := client.Keys(context.Background(), "*").Val()[0]
 	if kept := client.PTTL(context.Background(), key).Val(); kept < 55*time.Second+slack || kept > 75*time.Second+slack {
 		t.Errorf("the key is kept for %v, want for as long as the hold, 60 to 66 s, and 6 s in which what it held drains", kept)
@@ -225,9 +217,8 @@ func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 	take(t, s, other)
 	kept("after a hold of another limit")
 	server.SetTime(start.Add(60*time.Second + end))
-	if r := take(t, s, claimOf("k", core.MustParseLimits("2/10s;ban=1h")...))[0]; r.Allowed || r.RetryAfter < ban-end {
-		t.Errorf("%+v, want a ban", r)
-	}
+	r := take(t, s, claimOf("k", core.MustParseLimits("2/10s;ban=1h")...))[0]
+	expect.True(t, !r.Allowed && r.RetryAfter >= ban-end, "%+v, want a ban", r)
 }
 
 // A state that cannot be read is not treated as an empty state.
@@ -236,9 +227,8 @@ func TestUnreadableStateIsAnError(t *testing.T) {
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
 	take(t, s, c)
 	must.Do(t, client.Do(context.Background(), "acl", "setuser", "default", "-hget").Err())
-	if r, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
-		t.Errorf("decided without a state: %+v, %v", r, err)
-	}
+	r, err := s.Take(context.Background(), []core.Claim{c}, nil)
+	expect.True(t, err != nil && !errors.Is(err, core.ErrInvalid), "decided without a state: %+v, %v", r, err)
 }
 
 // While a user lacks the right for PEXPIRE, requests fail. The first one afterwards gives each key its expiry.
@@ -264,13 +254,11 @@ func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 	}
 	more := settled([]core.Claim{charged}, results[:1])
 	more[0].Final = 50
-	if err := s.Settle(ctx, more); err == nil {
-		t.Error("a settlement does not fail")
-	}
+	err := s.Settle(ctx, more)
+	expect.Fails(t, err, "a settlement does not fail")
 	banned := core.Settlement{Rule: "rule", Key: "banned", Ban: 24 * time.Hour}
-	if err := s.Settle(ctx, []core.Settlement{banned}); err == nil {
-		t.Error("a ban does not fail")
-	}
+	err = s.Settle(ctx, []core.Settlement{banned})
+	expect.Fails(t, err, "a ban does not fail")
 	permit("+pexpire")
 	for key, limit := range map[string]core.Limit{"new": day, "old": day, "held": day, "log": day.Using(core.SlidingLog), "charged": day, "banned": day} {
 		r := take(t, s, claimOf(key, limit))[0]
@@ -284,9 +272,7 @@ func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 	}
 	allExpire(t, client)
 	for _, key := range client.Keys(ctx, "*").Val() {
-		if ttl := client.PTTL(ctx, key).Val(); ttl < time.Minute {
-			t.Errorf("%s expires in %v, want until its limits have recovered", key, ttl)
-		}
+		expect.AtLeast(t, client.PTTL(ctx, key).Val(), time.Minute, "%s expires in (until its limits have recovered)", key)
 	}
 }
 
@@ -307,9 +293,7 @@ func TestEvictionPolicyIsWarnedAboutOnce(t *testing.T) {
 				redistest.Wait(t, "the warning", func() bool { return strings.Contains(log.String(), "maxmemory-policy="+policy) })
 			}
 			take(t, s, claimOf("k", core.PerMinute(5)))
-			if n := strings.Count(log.String(), "WARN"); n != want {
-				t.Errorf("%d warnings, want %d:\n%s", n, want, log.String())
-			}
+			expect.Equal(t, strings.Count(log.String(), "WARN"), want, "warnings:\n%s", log.String())
 		})
 	}
 }

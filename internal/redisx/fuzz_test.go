@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
@@ -61,9 +62,7 @@ func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 	defer cancel()
 	results, err := fakeStore(t, reply).Take(ctx, claims, make([]core.Result, 1))
 	if err != nil {
-		if len(results) != 1 {
-			t.Fatalf("%d results beside error %v", len(results)-1, err)
-		}
+		must.True(t, len(results) == 1, "%d results beside error %v", len(results)-1, err)
 	} else if len(results) != 1+len(claims[0].Limits) {
 		t.Fatalf("%d results", len(results)-1)
 	}
@@ -163,18 +162,14 @@ func FuzzStored(f *testing.F) {
 		must.Get(server.ZAdd(pairKey+":60000000", float64(score), member))(t)
 		results := take(t, s, c)
 		for waits := 0; !allowed(results); waits++ { // a log may be found corrupt only when its entries expire
-			if waits == 2 {
-				t.Fatalf("after two waits: %+v", results)
-			}
+			must.True(t, waits != 2, "after two waits: %+v", results)
 			now = now.Add(checkResults(t, results))
 			server.SetTime(now)
 			results = take(t, s, c)
 		}
 		checkResults(t, results)
 		for _, key := range server.Keys() {
-			if server.TTL(key) <= 0 {
-				t.Errorf("%s has no expiry", key)
-			}
+			expect.True(t, server.TTL(key) > 0, "%s has no expiry", key)
 		}
 	})
 }

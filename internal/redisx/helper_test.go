@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -32,9 +33,7 @@ func forEach(t *testing.T, client redis.UniversalClient, f func(context.Context,
 	default:
 		err = f(ctx, client.(*redis.Client))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func flush(t *testing.T, client redis.UniversalClient) {
@@ -47,9 +46,7 @@ func allExpire(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	forEach(t, client, func(ctx context.Context, c *redis.Client) error {
 		for _, key := range c.Keys(ctx, "*").Val() {
-			if ttl := c.PTTL(ctx, key).Val(); ttl == -1 {
-				t.Errorf("%s has no expiry", key)
-			}
+			expect.NotEqual(t, c.PTTL(ctx, key).Val(), -1, "%s has no expiry", key)
 		}
 		return nil
 	})

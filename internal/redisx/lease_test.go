@@ -477,9 +477,8 @@ func TestClockMoreThanADayOffIsAMistake(t *testing.T) {
 		}
 		grant := core.Settlement{Rule: "plan", Key: "k", Limits: month.Limits, Grant: 5}
 		expect.ErrorIs(t, store.Settle(context.Background(), []core.Settlement{grant}), core.ErrInvalid, "a grant, %v off", off)
-		if _, err := store.Take(context.Background(), []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(5)}}}, nil); err != nil {
-			t.Errorf("a limit without a calendar, %v off: %v", off, err)
-		}
+		_, err := store.Take(context.Background(), []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(5)}}}, nil)
+		expect.NoError(t, err, "a limit without a calendar, %v off", off)
 	}
 	store.SetLocal(start)
 	results := must.Get(store.Take(context.Background(), []core.Claim{month}, nil))(t)

@@ -118,9 +118,8 @@ func TestNothingIsLentBesideABanOrAHold(t *testing.T) {
 		expect.Equal(t, charged, 5, "charged of 10 that are not held")
 		banned := core.Claim{Key: "banned", Limits: held.Limits}
 		must.Do(t, s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}))
-		if _, charged := s.ahead(t, banned, 30); charged != 0 {
-			t.Errorf("charged %d of a banned pair, want 0", charged)
-		}
+		_, charged = s.ahead(t, banned, 30)
+		expect.Equal(t, charged, 0, "charged of a banned pair")
 	})
 }
 

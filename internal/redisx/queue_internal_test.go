@@ -60,9 +60,8 @@ func TestFarServerDecidesSteadyRequestsInTime(t *testing.T) {
 		take := func(n int, timeout time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			if _, err := s.Take(ctx, []core.Claim{{Key: strconv.Itoa(n), Limits: core.MustParseLimits("100/h")}}, nil); err != nil {
-				t.Errorf("request %d: %v", n, err)
-			}
+			_, err := s.Take(ctx, []core.Claim{{Key: strconv.Itoa(n), Limits: core.MustParseLimits("100/h")}}, nil)
+			expect.NoError(t, err, "request %d", n)
 		}
 		take(0, time.Second) // from then on, the store knows how far the server is
 		var callers sync.WaitGroup
@@ -168,9 +167,8 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	for range maxRunning {
 		running <- struct{}{}
 	}
-	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, breaker.ErrTooMany) || errors.Is(err, core.ErrInvalid) {
-		t.Errorf("%v, want %v", err, breaker.ErrTooMany)
-	}
+	_, err := s.Take(t.Context(), claims, nil)
+	expect.True(t, errors.Is(err, breaker.ErrTooMany) && !errors.Is(err, core.ErrInvalid), "%v, want %v", err, breaker.ErrTooMany)
 	for range maxRunning {
 		<-running
 	}
@@ -258,9 +256,8 @@ func testLeadIsPassedOn(t *testing.T) {
 	q := s.byRoute[""]
 	add(1)
 	add(1)
-	if j, leads := add(enough); !leads || q.lead != j {
-		t.Fatalf("%+v leads, want the last caller", q.lead)
-	}
+	j, leads := add(enough)
+	must.True(t, leads && q.lead == j, "%+v leads, want the last caller", q.lead)
 	for left := 2; left >= 0; left-- {
 		lead := q.lead
 		s.withdraw(lead)
@@ -602,9 +599,8 @@ func testLongQueue(t *testing.T, mode core.FailureMode) {
 		for i, n := range []int{flooding, 4000, flooding} {
 			before := c.takes.Load()
 			admitted, failed := flood(t, l, n)
-			if all += admitted; failed > 0 || all > 100 {
-				t.Fatalf("flood %d: %d requests were admitted so far, and %d failed", i, all, failed)
-			}
+			all += admitted
+			must.True(t, failed <= 0 && all <= 100, "flood %d: %d requests were admitted so far, and %d failed", i, all, failed)
 			expect.AtLeast(t, c.takes.Load()-before, 2*maxLoad, "flood %d: the server decided requests (two full runs at least)", i)
 			time.Sleep(10 * time.Millisecond)
 		}

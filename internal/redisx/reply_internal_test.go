@@ -259,9 +259,8 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 		claims := []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}
 		_, err := s.Take(t.Context(), claims, nil)
 		expect.True(t, errors.Is(err, fault), "%v: got %v", fault, err)
-		if n := r.sent["evalsha"].Load() + r.sent["eval"].Load() + r.sent["function"].Load(); n > 0 || s.Via() != "functions" {
-			t.Errorf("%v: %d more commands, and the store uses %s", fault, n, s.Via())
-		}
+		n := r.sent["evalsha"].Load() + r.sent["eval"].Load() + r.sent["function"].Load()
+		expect.True(t, n <= 0 && s.Via() == "functions", "%v: %d more commands, and the store uses %s", fault, n, s.Via())
 	}
 }
 
@@ -282,17 +281,15 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 		t.Errorf("a minute later: %+v, %v by %s, want a decision of the script", results, err, s.Via())
 	}
 	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
-	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
-		t.Errorf("%v by %s", err, s.Via())
-	}
+	_, err := s.Take(t.Context(), claims, nil)
+	expect.True(t, errors.Is(err, io.EOF) && s.Via() == "functions", "%v by %s", err, s.Via())
 	s, r = rejectingStore(t, redistest.Start(t), map[string]error{})
 	must.Get(s.Take(t.Context(), claims, nil))(t)
 	r.mu.Lock()
 	r.errs["fcall"] = io.EOF // a server that has run functions does know them
 	r.mu.Unlock()
-	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
-		t.Errorf("%v by %s", err, s.Via())
-	}
+	_, err = s.Take(t.Context(), claims, nil)
+	expect.True(t, errors.Is(err, io.EOF) && s.Via() == "functions", "%v by %s", err, s.Via())
 }
 
 func TestFunctionsAreTriedAgain(t *testing.T) {

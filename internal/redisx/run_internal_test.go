@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/testpass"
@@ -42,9 +43,8 @@ func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 		for i, p := range alone {
 			must.Do(t, apart.decider.server.run(ctx, []*job{p}))
 			must.Do(t, errors.Join(p.read(), jobs[i].read()))
-			if !slices.Equal(p.usages, jobs[i].usages) {
-				t.Fatalf("request %d, %x of %v: %+v in a batch, %+v alone", i, p.plan, p.keys, jobs[i].usages, p.usages)
-			}
+			must.True(t, slices.Equal(p.usages, jobs[i].usages),
+				"request %d, %x of %v: %+v in a batch, %+v alone", i, p.plan, p.keys, jobs[i].usages, p.usages)
 		}
 	})
 }
@@ -76,9 +76,7 @@ func TestAllKeysOfABatchExpire(t *testing.T) {
 			must.Do(t, s.decider.server.run(context.Background(), jobs))
 		}
 		for _, key := range server.Keys() {
-			if server.TTL(key) <= 0 {
-				t.Errorf("%s: %s does not expire", limits, key)
-			}
+			expect.True(t, server.TTL(key) > 0, "%s: %s does not expire", limits, key)
 		}
 	}
 }
@@ -102,9 +100,8 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
 	must.Do(t, s.decider.server.run(ctx, jobs))
-	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
-		t.Errorf("the bad job is job %d of %d, want jobs before and after it", n, len(jobs))
-	}
+	n := slices.Index(jobs, bad)
+	expect.True(t, n != 0 && n != len(jobs)-1, "the bad job is job %d of %d, want jobs before and after it", n, len(jobs))
 	for _, p := range jobs {
 		switch err := p.read(); {
 		case p == bad && err == nil:
@@ -130,13 +127,10 @@ func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	jobs[0].queue = new(queue)
 	queues.run(context.Background(), &run{jobs: jobs})
 	for _, p := range jobs {
-		if err := errors.Join(p.failure, p.read()); err != nil || p.usages[0].Remaining != 4 {
-			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
-		}
+		err := errors.Join(p.failure, p.read())
+		expect.True(t, err == nil && p.usages[0].Remaining == 4, "%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 	}
-	if how := routing(queues.routing.Load()); how != bySlot {
-		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
-	}
+	expect.Equal(t, routing(queues.routing.Load()), bySlot, "after CROSSSLOT the routing (by slot)")
 }
 
 // The caller that leads a run may give up: the others still get their replies.
@@ -162,9 +156,8 @@ func TestRunOutlivesTheContextOfItsLeader(t *testing.T) {
 		time.Sleep(30 * time.Millisecond) // the last caller, whose context ends now, leads the second run
 		cancel()
 		callers.Wait()
-		if synctest.Wait(); !s.isIdle() {
-			t.Errorf("calls are left after %d takes", c.takes.Load())
-		}
+		synctest.Wait()
+		expect.True(t, s.isIdle(), "calls are left after %d takes", c.takes.Load())
 	})
 }
 
@@ -266,9 +259,8 @@ func (row sharedFailure) test(t *testing.T) {
 		for range 256 {
 			callers.Go(func() {
 				d, err := l.Take(context.Background(), claims...)
-				if err != nil || d.Degraded == nil || errors.Is(d.Degraded, breaker.ErrTooMany) {
-					t.Errorf("%+v, %v, want a decision without the store", d, err)
-				}
+				expect.True(t, err == nil && d.Degraded != nil && !errors.Is(d.Degraded, breaker.ErrTooMany),
+					"%+v, %v, want a decision without the store", d, err)
 			})
 		}
 		synctest.Wait()
@@ -281,14 +273,10 @@ func (row sharedFailure) test(t *testing.T) {
 		c.open()
 		others.Wait()
 		if open {
-			if failed < 5 {
-				t.Errorf("the breaker is open after %d failed runs", failed)
-			}
+			expect.AtLeast(t, failed, 5, "the breaker is open after failed runs")
 			return
 		}
-		if failed > 20 {
-			t.Fatalf("the breaker is closed after %d failed runs", failed)
-		}
+		must.True(t, failed <= 20, "the breaker is closed after %d failed runs", failed)
 	}
 }
 
@@ -384,9 +372,7 @@ func TestStallIsOneFailure(t *testing.T) {
 				j := &job{begun: sent, queue: q, run: &run{sent: sent}}
 				down = call.Fail(time.Now(), all.failed(j, context.DeadlineExceeded))
 			}
-			if down != apart {
-				t.Errorf("five runs, sent one after the other %v: the store is down %v", apart, down)
-			}
+			expect.True(t, down == apart, "five runs, sent one after the other %v: the store is down %v", apart, down)
 		}
 	})
 }
@@ -415,9 +401,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 			t.Errorf("%s: %v, want an overload by its deadline", why, err)
 		}
 	}
-	if c.runs > 0 {
-		t.Errorf("the server got %d calls after their deadlines", c.runs)
-	}
+	expect.AtMost(t, c.runs, 0, "the server calls after their deadlines")
 }
 
 // Jobs that are not sent before their deadlines leave the queue. They are not failures of the server.
@@ -428,15 +412,12 @@ func TestDeadlineOfAWaitingJob(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 100 {
 		callers.Go(func() {
-			if _, err := s.Take(ctx, []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil); !errors.Is(err, breaker.ErrTooMany) {
-				t.Error(err)
-			}
+			_, err := s.Take(ctx, []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil)
+			expect.True(t, errors.Is(err, breaker.ErrTooMany), "%v", err)
 		})
 	}
 	callers.Wait()
-	if q.load != 0 {
-		t.Errorf("a load of %d waits for nobody", q.load)
-	}
+	expect.Equal(t, q.load, 0, "a load of waits for nobody")
 }
 
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
@@ -468,9 +449,8 @@ func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 			s.mustRun(t, j)
 			before := append([]usage(nil), j.usages...)
 			back := s.decider.refund(context.Background(), j)
-			if back.err != nil || len(back.usages) != len(before) || back.held || !back.admitted() {
-				t.Fatalf("%s, held: %v: %v, %+v", limits, hold, back.err, back.usages)
-			}
+			must.True(t, back.err == nil && len(back.usages) == len(before) && !back.held && back.admitted(),
+				"%s, held: %v: %v, %+v", limits, hold, back.err, back.usages)
 			if got := back.usages[0].Remaining; got != 9 || before[0].Remaining != 7 {
 				t.Errorf("%s, held: %v: %d remain after %d, want 9 after 7", limits, hold, got, before[0].Remaining)
 			}
@@ -487,13 +467,9 @@ func TestJobReportsHoldsOfOthersAfterItsRefund(t *testing.T) {
 	s.mustRun(t, j, s.jobOf(t, c))
 	more := s.jobOf(t, c)
 	s.mustRun(t, more)
-	if more.admitted() || !more.held {
-		t.Fatalf("%+v", more.usages)
-	}
+	must.True(t, !more.admitted() && more.held, "%+v", more.usages)
 	back := s.decider.refund(context.Background(), more)
-	if back.err != nil || !back.held || back.admitted() {
-		t.Errorf("%v, held back: %v, %+v", back.err, back.held, back.usages)
-	}
+	expect.True(t, back.err == nil && back.held && !back.admitted(), "%v, held back: %v, %+v", back.err, back.held, back.usages)
 }
 
 // While a slot migrates, the keys of a log and of its pair may be on two nodes. Then its settlement fails at once, and other keys of
@@ -510,13 +486,11 @@ func TestSettlementInAMigratingSlot(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Settle(ctx, settlements); !hasCode(err, "TRYAGAIN") {
-		t.Errorf("the settlement of a log: %v, want TRYAGAIN", err)
-	}
+	err := s.Settle(ctx, settlements)
+	expect.True(t, hasCode(err, "TRYAGAIN"), "the settlement of a log: %v, want TRYAGAIN", err)
 	h.reply = ""
-	if a, b := s.remains(t, bucket), s.remains(t, log); a != 9 || b != 8 {
-		t.Errorf("%d remain of the bucket and %d of the log, want 9 and 8", a, b)
-	}
+	a, b := s.remains(t, bucket), s.remains(t, log)
+	expect.True(t, a == 9 && b == 8, "%d remain of the bucket and %d of the log, want 9 and 8", a, b)
 }
 
 // A settlement over a client that wraps one of a Redis Cluster is done in the slot of each key, and so is what follows.
@@ -530,13 +504,9 @@ func TestSettlementOverSeveralSlots(t *testing.T) {
 		settlements = append(settlements, core.Settlement{Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
 	}
 	must.Do(t, s.Settle(t.Context(), settlements))
-	if how := s.decider.queues.how(); how != bySlot {
-		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
-	}
+	expect.Equal(t, s.decider.queues.how(), bySlot, "after CROSSSLOT the routing (by slot)")
 	for _, c := range claims {
-		if n := s.remains(t, c); n != 9 {
-			t.Errorf("%s: %d remain, want 9", c.Key, n)
-		}
+		expect.Equal(t, s.remains(t, c), 9, "%s: remaining", c.Key)
 	}
 }
 

@@ -18,9 +18,7 @@ import (
 func index(t testing.TB, sets ...[]string) *Index {
 	t.Helper()
 	x, mistakes := New(sets)
-	if len(mistakes) > 0 {
-		t.Fatal(mistakes)
-	}
+	must.True(t, len(mistakes) <= 0, "%v", mistakes)
 	return x
 }
 

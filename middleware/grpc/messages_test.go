@@ -166,9 +166,8 @@ func TestMessageHolds(t *testing.T) {
 		return status.Error(codes.NotFound, "no")
 	}
 	conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(l))})
-	if _, _, err := send(t, conn, 2); status.Code(err) != codes.NotFound {
-		t.Error(err)
-	}
+	_, _, err := send(t, conn, 2)
+	expect.True(t, status.Code(err) == codes.NotFound, "%v", err)
 	if held := store.Stats().Held; held != 0 || len(outcomes) != 2 || outcomes[0] != 200 || outcomes[1] != 404 {
 		t.Errorf("%d held; the outcomes are %v", held, outcomes)
 	}

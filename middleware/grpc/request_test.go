@@ -82,9 +82,8 @@ func TestRequest(t *testing.T) {
 			expect.True(t, !strings.HasPrefix(name, ":") && name != "Host" && name == http.CanonicalHeaderKey(name),
 				"the header has %s", name)
 		}
-		if body, err := io.ReadAll(r.Body); len(body) > 0 || err != nil {
-			t.Errorf("body %q, %v", body, err)
-		}
+		body, err := io.ReadAll(r.Body)
+		expect.True(t, len(body) <= 0 && err == nil, "body %q, %v", body, err)
 		expect.Equal(t, r.Context().Value(contextKey{}), "user", "the context does not extend the call's")
 	})
 	user := func(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, "user") }
@@ -103,9 +102,8 @@ func TestRequest(t *testing.T) {
 	want = unary
 	expect.NoError(t, conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
 	want = stream
-	if _, _, err := callStream(ctx, conn); err != nil {
-		t.Error(err)
-	}
+	_, _, err = callStream(ctx, conn)
+	expect.NoError(t, err, "the call")
 }
 
 // TestMetadataIsUnchanged checks that the handler gets the metadata of the client, whatever rules do to the header, and that calls
@@ -131,7 +129,7 @@ func TestMetadataIsUnchanged(t *testing.T) {
 				}
 				return nil, nil
 			})
-			expect.NoError(t, err, "unexpected error")
+			expect.NoError(t, err, "the call")
 		})
 	}
 	wg.Wait()
@@ -180,12 +178,10 @@ func TestWithoutTransport(t *testing.T) {
 		})
 		return err
 	}
-	if err := call(); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("got %v: SetHeader needs a server", err)
-	}
-	if err := call(); err == nil || !strings.Contains(err.Error(), "ResourceExhausted") {
-		t.Errorf("the second call gets %v", err)
-	}
+	err := call()
+	expect.True(t, err != nil && !errors.Is(err, context.Canceled), "got %v: SetHeader needs a server", err)
+	err = call()
+	expect.True(t, err != nil && strings.Contains(err.Error(), "ResourceExhausted"), "the second call gets %v", err)
 }
 
 func TestMessageOf(t *testing.T) {
@@ -207,9 +203,8 @@ func TestMessageOf(t *testing.T) {
 	_ = s.CloseSend()
 	_ = s.RecvMsg(new(emptypb.Empty))
 	expect.Equal(t, strings.Join(got, " "), "ann none bob", "the messages")
-	if m, ok := grpclimit.MessageOf(httptest.NewRequest(http.MethodPost, "/", nil)); ok {
-		t.Errorf("message %v of a request of net/http", m)
-	}
+	m, ok := grpclimit.MessageOf(httptest.NewRequest(http.MethodPost, "/", nil))
+	expect.True(t, !ok, "message %v of a request of net/http", m)
 }
 
 func TestInfrastructure(t *testing.T) {

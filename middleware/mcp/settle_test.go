@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
@@ -134,9 +135,8 @@ func TestSetCost(t *testing.T) {
 			return found()
 		}, mcplimit.New(l), mcplimit.New(l)), stateless)("")
 		for range 2 {
-			if _, err := call(t.Context(), s, "search"); err != nil || !<-set {
-				t.Fatal(err)
-			}
+			_, err := call(t.Context(), s, "search")
+			must.True(t, err == nil && <-set, "%v", err)
 		}
 		expect.Equal(t, remainingSoon(t, l, "tokens", 20), 20, "stateless %v: left after two calls of 40", stateless)
 	}

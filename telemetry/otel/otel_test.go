@@ -170,12 +170,10 @@ func TestSpanAttributes(t *testing.T) {
 		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
 		{"", "[{spillgate.outcome no_key} {spillgate.rule api}]"},
 	} {
-		got := spanOf(t, []string{c.user}, oteltelemetry.WithSpanAttributes())
-		expect.Equal(t, got, c.want, "user %q", c.user)
+		expect.Equal(t, spanOf(t, []string{c.user}, oteltelemetry.WithSpanAttributes()), c.want, "user %q", c.user)
 	}
-	if got, want := spanOf(t, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	got, want := spanOf(t, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"
+	expect.Equal(t, got, want, "got")
 	expect.Equal(t, spanOf(t, []string{"ann"}), "[]", "without the option")
 }
 

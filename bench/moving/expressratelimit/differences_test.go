@@ -104,9 +104,8 @@ func TestTrustProxy(t *testing.T) {
 		if test.forwarded != "" {
 			r.Header.Set("X-Forwarded-For", test.forwarded)
 		}
-		if got, err := test.key(r); got != test.want || err != nil {
-			t.Errorf("trust proxy %s: %s, %v, want %s", name, got, err, test.want)
-		}
+		got, err := test.key(r)
+		expect.True(t, got == test.want && err == nil, "trust proxy %s: %s, %v, want %s", name, got, err, test.want)
 	}
 }
 

@@ -88,13 +88,11 @@ func limited(limit core.Limit) http.Handler {
 
 func TestZero(t *testing.T) {
 	store := storeOf(t, memorystore.Config{Interval: time.Hour})
-	if tokens, _, _, ok, err := store.Take(t.Context(), "k"); tokens != 1 || !ok || err != nil {
-		t.Errorf("Tokens: 0: got %d, %v, %v, want 1", tokens, ok, err)
-	}
+	tokens, _, _, ok, err := store.Take(t.Context(), "k")
+	expect.True(t, tokens == 1 && ok && err == nil, "Tokens: 0: got %d, %v, %v, want 1", tokens, ok, err)
 	_ = store.Set(t.Context(), "k", 0, time.Hour)
-	if _, _, _, ok, _ := store.Take(t.Context(), "k"); ok {
-		t.Error("Set(0): allowed")
-	}
+	_, _, _, ok, _ = store.Take(t.Context(), "k")
+	expect.True(t, !ok, "Set(0): allowed")
 	expect.Equal(t, try.Admitted(limited(core.PerHour(0)), 5, client, "/"), 0, "core.PerHour(0): admitted")
 	expect.Fails(t, expect.ErrorOf(core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)})), "core.Every(5, 0)")
 }
@@ -123,7 +121,6 @@ func TestForgedAddress(t *testing.T) {
 func TestClose(t *testing.T) {
 	store := storeOf(t, memorystore.Config{Tokens: 5})
 	_ = store.Close(t.Context())
-	if _, _, _, ok, err := store.Take(t.Context(), "k"); ok || err == nil {
-		t.Errorf("after Close: %v, %v", ok, err)
-	}
+	_, _, _, ok, err := store.Take(t.Context(), "k")
+	expect.True(t, !ok && err != nil, "after Close: %v, %v", ok, err)
 }

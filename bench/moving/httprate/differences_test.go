@@ -42,9 +42,7 @@ func TestRetryAfter(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		expect.Equal(t, try.Get(old, client, "/").Header().Get("Retry-After"), "60", "before: Retry-After")
 		got, err := time.ParseDuration(try.Get(now, client, "/").Header().Get("Retry-After") + "s")
-		if err != nil || got > 16*time.Second {
-			t.Fatalf("after: Retry-After %v, %v, want at most 16s", got, err)
-		}
+		must.True(t, err == nil && got <= 16*time.Second, "after: Retry-After %v, %v, want at most 16s", got, err)
 		time.Sleep(got)
 		expect.Equal(t, try.Get(now, client, "/").Code, 200, "after the wait")
 	})
@@ -59,9 +57,8 @@ func TestAnEstimateAdmitsMore(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		total += try.Admitted(old, 100, client, "/")
 		exact += try.Admitted(now, 100, client, "/")
-		if total <= 100 || exact != 100 {
-			t.Errorf("within 31s: httprate admitted %d, want more than 100; Spillgate %d, want 100", total, exact)
-		}
+		expect.True(t, total > 100 && exact == 100,
+			"within 31s: httprate admitted %d, want more than 100; Spillgate %d, want 100", total, exact)
 	})
 }
 
@@ -90,9 +87,7 @@ func TestJoinedKeysOfHTTPRateMeet(t *testing.T) {
 	s := httprate.JoinKeys(httprate.Key("a"), httprate.Key("b:c"))
 	one, _ := r(nil)
 	other, _ := s(nil)
-	if one != other {
-		t.Errorf("%q and %q differ", one, other)
-	}
+	expect.True(t, one == other, "%q and %q differ", one, other)
 }
 
 // In the first window both count alike, so all bytes are equal.
@@ -107,9 +102,8 @@ func TestSameBytes(t *testing.T) {
 		expect.Equal(t, try.Get(now, client, "/").Code, 429, "after 110 requests")
 		failing := httprate.LimitBy(1, time.Minute, func(*http.Request) (string, error) { return "", http.ErrNoCookie })(try.OK)
 		want, got := try.Get(failing, client, "/"), try.Get(now, "nobody", "/")
-		if got.Code != want.Code || got.Body.String() != "no address\n" {
-			t.Errorf("no key: %d %q, want %d", got.Code, got.Body, want.Code)
-		}
+		expect.True(t, got.Code == want.Code && got.Body.String() == "no address\n",
+			"no key: %d %q, want %d", got.Code, got.Body, want.Code)
 	})
 }
 
@@ -120,12 +114,10 @@ func limited(limits ...core.Limit) http.Handler {
 func TestZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := httprate.LimitByIP(0, time.Minute)(try.OK)
-		if w := try.Get(old, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "60" {
-			t.Errorf("before: %d %v", w.Code, w.Header())
-		}
-		if w := try.Get(limited(core.PerMinute(0)), client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "" {
-			t.Errorf("after: %d %v", w.Code, w.Header())
-		}
+		w := try.Get(old, client, "/")
+		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "60", "before: %d %v", w.Code, w.Header())
+		w = try.Get(limited(core.PerMinute(0)), client, "/")
+		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "", "after: %d %v", w.Code, w.Header())
 		inContext := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			before(try.OK).ServeHTTP(w, r.WithContext(httprate.WithRequestLimit(r.Context(), 0)))
 		})

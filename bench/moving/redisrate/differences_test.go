@@ -25,15 +25,12 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 	} {
 		for n := 0; ; n++ {
 			wait, err := charge()
-			if err != nil || n > 10_000 {
-				t.Fatalf("%s: %d: %v", name, n, err)
-			}
+			must.True(t, err == nil && n <= 10_000, "%s: %d: %v", name, n, err)
 			if wait == 0 {
 				continue
 			}
-			if n < 10 || wait > 100*time.Millisecond {
-				t.Errorf("%s: denied after %d, wait %v; want 10 or more and at most 100ms", name, n, wait)
-			}
+			expect.True(t, n >= 10 && wait <= 100*time.Millisecond,
+				"%s: denied after %d, wait %v; want 10 or more and at most 100ms", name, n, wait)
 			break
 		}
 	}
@@ -45,15 +42,11 @@ func TestACostAboveTheBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := server.Client(t)
 		res, err := redis_rate.NewLimiter(client).AllowN(t.Context(), "k", redis_rate.PerSecond(10), 20)
-		if err != nil || res.Allowed != 0 || res.RetryAfter <= 0 {
-			t.Errorf("before: %+v, %v", res, err)
-		}
+		expect.True(t, err == nil && res.Allowed == 0 && res.RetryAfter > 0, "before: %+v, %v", res, err)
 		limiter, err := newLimiter(client)
 		must.Do(t, err)
 		d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Cost: 20})
-		if err != nil || d.Allowed || d.RetryAfter() != core.Never {
-			t.Errorf("after: %+v, %v", d, err)
-		}
+		expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == core.Never, "after: %+v, %v", d, err)
 	})
 }
 
@@ -65,9 +58,7 @@ func TestRedisIsDown(t *testing.T) {
 	server.Kill()
 	expect.Fails(t, expect.ErrorOf(before(t.Context(), client, "7")), "before")
 	d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "project:7"})
-	if err != nil || !d.Allowed || d.Degraded == nil {
-		t.Errorf("after: %+v, %v", d, err)
-	}
+	expect.True(t, err == nil && d.Allowed && d.Degraded != nil, "after: %+v, %v", d, err)
 }
 
 // A rate of 0 is an error of Redis in redis_rate, and denies everything in Spillgate.
@@ -108,9 +99,8 @@ func TestFractions(t *testing.T) {
 			must.Do(t, err)
 			d, err := limiter.Take(t.Context(), claim)
 			must.Do(t, err)
-			if (res.Allowed == 1) != (i < 10) || d.Allowed != (i < 10) {
-				t.Errorf("job %d: %d before, %v after", i, res.Allowed, d.Allowed)
-			}
+			expect.True(t, (res.Allowed == 1) == (i < 10) && d.Allowed == (i < 10),
+				"job %d: %d before, %v after", i, res.Allowed, d.Allowed)
 			if i < 10 && (res.RetryAfter != -1 || d.RetryAfter() != 0) {
 				t.Errorf("job %d: RetryAfter %v before, %v after, want -1 and 0", i, res.RetryAfter, d.RetryAfter())
 			}

@@ -57,9 +57,7 @@ func TestSameBytes(t *testing.T) {
 				denied++
 			}
 		}
-		if denied < 20 || denied > 180 {
-			t.Errorf("%d of 200 denied, want some of both", denied)
-		}
+		expect.True(t, denied >= 20 && denied <= 180, "%d of 200 denied, want some of both", denied)
 		failing := throttled.HTTPRateLimiterCtx{RateLimiter: down{}}
 		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing.RateLimit(try.OK), client, "/"), "an error")
 	})
@@ -76,9 +74,8 @@ func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := handler(t, after)
 		expect.Equal(t, try.Admitted(now, 10, client, "/"), 6, "admitted of 10")
-		if w := try.Get(now, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "3" {
-			t.Errorf("%d %v", w.Code, w.Header())
-		}
+		w := try.Get(now, client, "/")
+		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "3", "%d %v", w.Code, w.Header())
 	})
 }
 
@@ -101,9 +98,8 @@ func TestFractions(t *testing.T) {
 		old := quota(t, 100, throttled.RateQuota{MaxRate: throttled.PerDuration(10, 3*time.Second), MaxBurst: 9})
 		now := limited(core.Every(10, 3*time.Second))
 		for range 2 {
-			if was, is := try.Admitted(old, 20, client, "/"), try.Admitted(now, 20, client, "/"); was != 10 || is != 10 {
-				t.Errorf("admitted %d before, %d after, want 10", was, is)
-			}
+			was, is := try.Admitted(old, 20, client, "/"), try.Admitted(now, 20, client, "/")
+			expect.True(t, was == 10 && is == 10, "admitted %d before, %d after, want 10", was, is)
 			time.Sleep(3 * time.Second)
 		}
 	})
@@ -121,9 +117,8 @@ func TestAFullStoreForgets(t *testing.T) {
 				try.Get(h, other, "/")
 			}
 		}
-		if was, is := try.Admitted(old, 1, client, "/"), try.Admitted(now, 1, client, "/"); was != 1 || is != 0 {
-			t.Errorf("then admitted %d before, want 1; %d after, want 0", was, is)
-		}
+		was, is := try.Admitted(old, 1, client, "/"), try.Admitted(now, 1, client, "/")
+		expect.True(t, was == 1 && is == 0, "then admitted %d before, want 1; %d after, want 0", was, is)
 	})
 }
 

@@ -95,9 +95,7 @@ func TestSameBytes(t *testing.T) {
 				denied++
 			}
 		}
-		if denied < 20 || denied > 180 {
-			t.Errorf("%d of 200 denied, want some of both", denied)
-		}
+		expect.True(t, denied >= 20 && denied <= 180, "%d of 200 denied, want some of both", denied)
 	})
 }
 

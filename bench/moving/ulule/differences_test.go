@@ -53,9 +53,7 @@ func TestDifferences(t *testing.T) {
 	for i, from := range []string{"[2001:db8::1]:4000", "[2001:db8::2]:4000"} {
 		keys[i], _ = keyfunc.RemoteIP(&http.Request{RemoteAddr: from})
 	}
-	if keys[0] == "" || keys[0] != keys[1] {
-		t.Errorf("after: got the keys %q, want one", keys)
-	}
+	expect.True(t, keys[0] != "" && keys[0] == keys[1], "after: got the keys %q, want one", keys)
 }
 
 func TestRedisIsDown(t *testing.T) {

@@ -33,9 +33,7 @@ func TestSameBytes(t *testing.T) {
 				denied++
 			}
 		}
-		if denied < 20 || denied > 180 {
-			t.Errorf("%d of 200 denied, want some of both", denied)
-		}
+		expect.True(t, denied >= 20 && denied <= 180, "%d of 200 denied, want some of both", denied)
 		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, old, "nobody", "/"), "no address")
 	})
 }
@@ -44,9 +42,8 @@ func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := after(try.OK)
 		expect.Equal(t, try.Admitted(now, 10, client, "/"), 4, "admitted of 10")
-		if w := try.Get(now, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
-			t.Errorf("%d %v", w.Code, w.Header())
-		}
+		w := try.Get(now, client, "/")
+		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "1", "%d %v", w.Code, w.Header())
 	})
 }
 
@@ -121,8 +118,6 @@ func TestAddresses(t *testing.T) {
 			was += try.Admitted(old, 1, from, "/")
 			is += try.Admitted(now, 1, from, "/")
 		}
-		if was != 100 || is != 4 {
-			t.Errorf("admitted %d before, want 100; %d after, want 4", was, is)
-		}
+		expect.True(t, was == 100 && is == 4, "admitted %d before, want 100; %d after, want 4", was, is)
 	})
 }

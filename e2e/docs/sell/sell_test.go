@@ -94,14 +94,12 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // a denial may be cached for this long
 	use("ann", 7, 5)
 	page(`0 requests left`, `this month: 17 of 25 used, starts over on`, `this day: 17 of 17 used, starts over on`)
-	if resp := call(0, "nobody", "/usage"); resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("usage of nobody: got %s", resp.Status)
-	}
+	resp := call(0, "nobody", "/usage")
+	expect.Equal(t, resp.StatusCode, http.StatusUnauthorized, "usage of nobody: %s", resp.Status)
 	server.Kill()
 	grant(0, "ann", 5, http.StatusServiceUnavailable)
-	if resp := call(1, "ann", "/usage"); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("usage without Redis: got %s", resp.Status)
-	}
+	resp = call(1, "ann", "/usage")
+	expect.Equal(t, resp.StatusCode, http.StatusServiceUnavailable, "usage without Redis: %s", resp.Status)
 	page(`What is left is not known now. Try again in a minute.`)
 }
 

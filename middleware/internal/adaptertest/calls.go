@@ -340,7 +340,7 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 	}
 	for _, d := range failure.Details {
 		value, err := base64.RawStdEncoding.DecodeString(d.Value)
-		expect.NoError(t, err, "unexpected error")
+		expect.NoError(t, err, "the value")
 		details = append(details, d.Type+" "+string(value))
 	}
 	expect.True(t, err == nil && failure.Code == want.name && failure.Message != "" && slices.Equal(details, want.details),

@@ -106,9 +106,7 @@ func testSkips(t *testing.T, a Adapter) {
 		return "const:all", nil
 	}
 	skip, mistakes := routes.New([][]string{{"/healthz", "GET /healthz", "/static/"}})
-	if len(mistakes) > 0 {
-		t.Fatal(mistakes)
-	}
+	must.True(t, len(mistakes) <= 0, "%v", mistakes)
 	app := App{Guards: []Guard{{Limiter: core.Must(core.New([]core.Rule{core.PerSecond(1_000_000).By(key)}, core.WithSkip(skip.Covers)))}}}
 	for _, pattern := range append([]string{"/", "/login", "/{a}", "/{a}/{b}", "/{a}/{b}/{c}", "/{a}/{b}/{c}/{d}"}, skippedRoutes...) {
 		app.Routes = append(app.Routes, Route{Pattern: pattern, Handler: func(http.ResponseWriter, *http.Request) { served = pattern }})

@@ -64,9 +64,8 @@ func testDenial(t *testing.T, a Adapter) {
 			reply := s.get("/")
 			wantSameAnswer(t, reply, a.extendedDenial(t, row.results))
 			got := reply.problem(t, row.status)
-			if detail, _, _ := strings.Cut(fmt.Sprint(got["detail"]), ";"); detail != row.detail {
-				t.Errorf("detail %q, want %q", detail, row.detail)
-			}
+			detail, _, _ := strings.Cut(fmt.Sprint(got["detail"]), ";")
+			expect.Equal(t, detail, row.detail, "detail")
 			want := map[string]any{
 				"type": problemTypes + "quota-exceeded", "title": http.StatusText(row.status), "status": float64(row.status),
 				"detail": got["detail"], "violated-policies": row.violated, "message": "API rate limit exceeded",
@@ -99,9 +98,8 @@ func (r reply) problem(t testing.TB, status int) map[string]any {
 	r.wantStatus(t, status)
 	got := r.Header["Content-Type"]
 	expect.True(t, len(got) == 1 && got[0] == r.problemType, "Content-Type = %q, want %s", got, r.problemType)
-	if got := r.Header["Cache-Control"]; len(got) != 1 || got[0] != "no-store" {
-		t.Errorf("Cache-Control = %q", got)
-	}
+	got = r.Header["Cache-Control"]
+	expect.True(t, len(got) == 1 && got[0] == "no-store", "Cache-Control = %q", got)
 	var members map[string]any
 	expect.NoError(t, json.Unmarshal([]byte(r.body), &members), "body %q", r.body)
 	detail, _ := members["detail"].(string)

@@ -109,9 +109,8 @@ func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 	expect.True(t, !strings.Contains(all, secret) && !strings.Contains(all, "spillgate"), "the reply reveals internals: %s", all)
 	expect.True(t, r.Code == want.code && r.Message != "" && slices.Equal(r.Details, want.details) && r.TrailersOnly,
 		"got %+v, want %+v, trailers only", r, want)
-	if got := r.Trailer["Grpc-Retry-Pushback-Ms"]; !slices.Equal(got, []string{want.pushback}) {
-		t.Errorf("pushback %q, want %q", got, want.pushback)
-	}
+	got := r.Trailer["Grpc-Retry-Pushback-Ms"]
+	expect.True(t, slices.Equal(got, []string{want.pushback}), "pushback %q, want %q", got, want.pushback)
 }
 
 func (n Native) testDenial(t *testing.T) {
@@ -350,8 +349,7 @@ func (n Native) testWaitingWithinADeadline(t *testing.T) {
 	defer cancel()
 	got := send(ctx)
 	expect.Equal(t, got.Code, 0, "the first call gets %+v", got)
-	if got := send(ctx); got.Code != 8 || ctx.Err() != nil {
-		t.Errorf("a call whose turn comes too late gets %+v", got)
-	}
+	got = send(ctx)
+	expect.True(t, got.Code == 8 && ctx.Err() == nil, "a call whose turn comes too late gets %+v", got)
 	expect.AtMost(t, time.Duration(store.longest.Load()), timeout, "a call may wait")
 }

@@ -271,9 +271,8 @@ func upgrade(t *testing.T, address string) {
 	must.Equal(t, resp.StatusCode, http.StatusSwitchingProtocols, "status")
 	_, _ = io.WriteString(conn, "hello")
 	echoed := make([]byte, 5)
-	if _, err := io.ReadFull(answer, echoed); err != nil || string(echoed) != "hello" {
-		t.Errorf("echoed %q, %v", echoed, err)
-	}
+	_, err = io.ReadFull(answer, echoed)
+	expect.True(t, err == nil && string(echoed) == "hello", "echoed %q, %v", echoed, err)
 }
 
 // testEarlyHints checks that 103 reaches the client before the response. Frameworks treat any status as final, so the

@@ -244,9 +244,8 @@ func TestClients(t *testing.T) {
 		}
 	}
 	line := `{"client":["203.0.113.7","10.0.0.1"],"time":1760104536,"method":"GET","path":"/"}`
-	if _, e := lastOf(t, strings.NewReader(line), Options{}); e.Client != "203.0.113.7" {
-		t.Errorf("an array: got %q", e.Client)
-	}
+	_, e := lastOf(t, strings.NewReader(line), Options{})
+	expect.Equal(t, e.Client, "203.0.113.7", "an array")
 }
 
 func TestTimesSinceTheEpoch(t *testing.T) {
@@ -334,9 +333,8 @@ func TestDurations(t *testing.T) {
 		}
 	}
 	fields, line := map[string]string{"time": "ended"}, `{"ended":1760104537,"start_time":1760104536,"downstream_remote_address":"::1","method":"GET","path":"/","duration":1000}`
-	if r, e := lastOf(t, strings.NewReader(line), Options{Fields: fields}); r.Format != "envoy" || e.Started || e.At.Unix() != 1760104537 {
-		t.Errorf("%v: got %s, %+v", fields, r.Format, e)
-	}
+	r, e := lastOf(t, strings.NewReader(line), Options{Fields: fields})
+	expect.True(t, r.Format == "envoy" && !e.Started && e.At.Unix() == 1760104537, "%v: got %s, %+v", fields, r.Format, e)
 }
 
 func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
@@ -412,9 +410,8 @@ func TestNoFormatFits(t *testing.T) {
 			t.Errorf("%.80q: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := NewReader("log", strings.NewReader("x"), Options{Format: "iis"}); err == nil || !strings.Contains(err.Error(), `unknown format "iis"; want combined`) {
-		t.Errorf("got %v", err)
-	}
+	_, err := NewReader("log", strings.NewReader("x"), Options{Format: "iis"})
+	expect.True(t, err != nil && strings.Contains(err.Error(), `unknown format "iis"; want combined`), "got %v", err)
 	for _, text := range []string{"\xff\xfe1\x00", "\xfe\xff\x001", "1\x00.\x00", "\x001\x00."} {
 		for _, format := range []string{"", "combined"} {
 			_, err := NewReader("log", strings.NewReader(text), Options{Format: format})
@@ -428,9 +425,8 @@ func TestLogsWithoutRequests(t *testing.T) {
 	var gz, zs bytes.Buffer
 	must.Do(t, gzip.NewWriter(&gz).Close())
 	z, _ := zstd.NewWriter(&zs, zstd.WithZeroFrames(true))
-	if err := z.Close(); err != nil || zs.Len() == 0 {
-		t.Fatal(err, zs.Len())
-	}
+	err := z.Close()
+	must.True(t, err == nil && zs.Len() != 0, "%v, %v", err, zs.Len())
 	for text, want := range map[string]string{
 		"": "", "\n": "", "\r\n \r\n": "", "\ufeff": "", "\ufeff\n": "", gz.String(): "", zs.String(): "",
 		"#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status\n": "cloudfront",
@@ -440,9 +436,8 @@ func TestLogsWithoutRequests(t *testing.T) {
 		if r.Format != want || r.Entries+r.BadSum+r.First.Entries != 0 || e.Client != "" || want == "" && !r.Knows("X-A") {
 			t.Errorf("%q: got %q, %+v", text, r.Format, r)
 		}
-		if r, _ := lastOf(t, strings.NewReader(text), Options{Format: "common"}); r.Format != "common" {
-			t.Errorf("%q: got %q", text, r.Format)
-		}
+		r, _ = lastOf(t, strings.NewReader(text), Options{Format: "common"})
+		expect.Equal(t, r.Format, "common", "%q", text)
 	}
 }
 
@@ -557,8 +552,7 @@ func TestLinesAreReadAcrossBlocks(t *testing.T) {
 			t.Errorf("%.20q in small pieces: got %d lines, want %d", tt.text, len(got), len(tt.want))
 		}
 		got := allLines(io.MultiReader(strings.NewReader(tt.text), iotest.ErrReader(iotest.ErrTimeout)))
-		if want := append(slices.Clone(tt.want), failing); !slices.Equal(got, want) {
-			t.Errorf("%.20q and an error: got %d lines, want %d", tt.text, len(got), len(want))
-		}
+		want := append(slices.Clone(tt.want), failing)
+		expect.True(t, slices.Equal(got, want), "%.20q and an error: got %d lines, want %d", tt.text, len(got), len(want))
 	}
 }

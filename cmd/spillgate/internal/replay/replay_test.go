@@ -79,9 +79,8 @@ func TestRulesThatNeedMoreAreLeftOut(t *testing.T) {
 	if len(rep.Rules) != 1 || rep.Rules[0].Denied != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
 		t.Errorf("got %+v", rep)
 	}
-	if rep := run(t, src, Options{}, entries{e}); len(rep.Rules) != 0 || rep.Requests != 1 {
-		t.Errorf("without any rule: got %+v", rep)
-	}
+	rep = run(t, src, Options{}, entries{e})
+	expect.True(t, len(rep.Rules) == 0 && rep.Requests == 1, "without any rule: got %+v", rep)
 }
 
 func TestInterruptedReplayReports(t *testing.T) {
@@ -173,12 +172,10 @@ func TestStatusSettlesFailures(t *testing.T) {
 	rep := run(t, src, Options{}, slices.Clone(log))
 	expect.True(t, rep.Denied == 5 && rep.Failed == 0, "got %+v, want 10 free successes, 5 failures and 5 denials", rep)
 	none := func(string) bool { return false }
-	if rep := run(t, src, Options{Knows: none}, slices.Clone(log)); rep.LeftOut["login"] != Statuses {
-		t.Errorf("without statuses: got %+v", rep)
-	}
-	if rep := run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log); rep.Denied != 0 || rep.Skipped != 10 || rep.Requests != 10 {
-		t.Errorf("without those answered 401: got %+v", rep)
-	}
+	rep = run(t, src, Options{Knows: none}, slices.Clone(log))
+	expect.Equal(t, rep.LeftOut["login"], Statuses, "without statuses: %+v", rep)
+	rep = run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log)
+	expect.True(t, rep.Denied == 0 && rep.Skipped == 10 && rep.Requests == 10, "without those answered 401: got %+v", rep)
 }
 
 // A request is decided when it starts and held until it ends. After that, it counts if it failed.
@@ -216,9 +213,8 @@ func TestLimitsOfRequestsInFlight(t *testing.T) {
 	all := func(string) bool { return true }
 	rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log))
 	expect.True(t, rep.Denied == 1 && rep.Failed == 0, "got %+v, want one of the two overlapping requests denied", rep)
-	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
-		t.Errorf("without durations: got %+v", rep)
-	}
+	rep = run(t, src, Options{}, log)
+	expect.Equal(t, rep.LeftOut["default"], Durations, "without durations: %+v", rep)
 }
 
 func TestClientsByTheirShareOfDeniedRequests(t *testing.T) {

@@ -47,15 +47,13 @@ func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 	q := NewRequests(rules(t, "rules: [{key: bearer, limits: 1/s}]"))
 	expect.True(t, q.Users, "a credential may belong to the user")
 	q.Set(&accesslog.Entry{Target: "http://example.com/a?b", User: "ann", Client: "x", Method: "GET"})
-	if user, _, _ := q.Request.BasicAuth(); user != "ann" || q.Request.Host != "example.com" {
-		t.Errorf("got %+v", q.Request)
-	}
+	user, _, _ := q.Request.BasicAuth()
+	expect.True(t, user == "ann" && q.Request.Host == "example.com", "got %+v", q.Request)
 	q.Set(&accesslog.Entry{Target: "/"})
 	expect.True(t, len(q.Request.Header) == 0 && q.Request.Host == "" && q.URL.RawQuery == "" && q.Request.RemoteAddr == "",
 		"got %+v", q.Request)
-	if q := NewRequests(rules(t, "rules: [{key: ip, limits: 1/s}]")); q.Users {
-		t.Error("no rule asks for a user")
-	}
+	q = NewRequests(rules(t, "rules: [{key: ip, limits: 1/s}]"))
+	expect.True(t, !q.Users, "no rule asks for a user")
 }
 
 func TestFailedRequestsAreNotCounted(t *testing.T) {

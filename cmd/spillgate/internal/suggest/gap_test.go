@@ -70,9 +70,8 @@ func TestLimitWithoutAGapHitsNobody(t *testing.T) {
 	rep := run(t, perIP, 100, slices.Clone(log))
 	expect.True(t, rep.Chosen.Hit == 0 && rep.Chosen.Gap == nil, "all clients are to be kept: got %+v", rep.Chosen)
 	visitors := slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "scanner" })
-	if rep := run(t, perIP, 99.9, visitors); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil || rep.TooFew != 2995 {
-		t.Errorf("nobody stands out: got %+v", rep.Chosen)
-	}
+	rep = run(t, perIP, 99.9, visitors)
+	expect.True(t, rep.Chosen.Hit == 0 && rep.Chosen.Gap == nil && rep.TooFew == 2995, "nobody stands out: got %+v", rep.Chosen)
 }
 
 // If there are enough clients for the share, the gap does not matter.
@@ -85,9 +84,8 @@ func TestShareTakesPrecedenceOverTheGap(t *testing.T) {
 	}
 	rep := run(t, perIP, 95, slices.Clone(log))
 	expect.True(t, rep.TooFew == 0 && rep.Chosen.Gap == nil && rep.Chosen.Hit == 0, "59 clients: got %+v", rep.Chosen)
-	if rep := run(t, perIP, 95, log[1:]); rep.TooFew != 59 || rep.Chosen.Gap == nil || rep.Chosen.Hit != 1 {
-		t.Errorf("58 clients: got %+v", rep.Chosen)
-	}
+	rep = run(t, perIP, 95, log[1:])
+	expect.True(t, rep.TooFew == 59 && rep.Chosen.Gap != nil && rep.Chosen.Hit == 1, "58 clients: got %+v", rep.Chosen)
 }
 
 // The gap is where the needed burst drops most steeply, to less than half, with at most 5% of the clients above it.
@@ -164,7 +162,6 @@ func TestCheckOfAGap(t *testing.T) {
 	c := rep.check(&r, first, second)
 	expect.True(t, c.Burst == 10 && c.Hit == 1 && c.Promised == 5 && c.Holds(), "got %+v", c)
 	second.add(11)
-	if c := rep.check(&r, first, second); c.Hit != 2 || c.Holds() {
-		t.Errorf("got %+v", c)
-	}
+	c = rep.check(&r, first, second)
+	expect.True(t, c.Hit == 2 && !c.Holds(), "got %+v", c)
 }

@@ -127,9 +127,8 @@ func TestOneRequestAndOneInstant(t *testing.T) {
 		expect.True(t, rep.Chosen != nil && rep.Chosen.Burst == n && rep.Chosen.Hit == 0 && rep.Checked == nil && rep.TooFew == 2995,
 			"%d requests at once: got %+v, %+v", n, rep, rep.Chosen)
 	}
-	if rep := run(t, perIP, 99.9, nil); rep.Chosen != nil || rep.Requests != 0 {
-		t.Errorf("an empty log: got %+v", rep)
-	}
+	rep := run(t, perIP, 99.9, nil)
+	expect.True(t, rep.Chosen == nil && rep.Requests == 0, "an empty log: got %+v", rep)
 }
 
 func TestWholeSecondsGiveARangeOfBursts(t *testing.T) {
@@ -215,9 +214,8 @@ func TestCheckLearnsFromTheFirstHalf(t *testing.T) {
 	if c.Burst != 7 || c.Limit != "1/s;burst=7" || c.Learned != 2 || c.Clients != 4 || c.Hit != 1 || c.Percent != 25 || c.Promised != 0 || c.Holds() {
 		t.Errorf("got %+v", c)
 	}
-	if c := (&Report{Keep: 85}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8)); c.Hit != 1 || !c.Holds() {
-		t.Errorf("20%% are hit, 15%% promised: got %+v", c)
-	}
+	c = (&Report{Keep: 85}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8))
+	expect.True(t, c.Hit == 1 && c.Holds(), "20%% are hit, 15%% promised: got %+v", c)
 }
 
 // The first half has fewer clients, and more of them with large bursts.

@@ -50,9 +50,8 @@ func (v Version[E, C, H, M, R]) testErrorHandler(t *testing.T) {
 			if row.wrapped != nil && !errors.Is(err, row.wrapped) {
 				t.Errorf("%s: error %v does not wrap %v", row.why, err, row.wrapped)
 			}
-			if _, ok := core.FromContext(c.Request().Context()); ok != (row.wrapped == nil) {
-				t.Errorf("%s: decision in the context: %v", row.why, ok)
-			}
+			_, ok = core.FromContext(c.Request().Context())
+			expect.Equal(t, ok, row.wrapped == nil, "%s: decision in the context", row.why)
 			_ = c.JSON(status, map[string]any{"oops": message})
 		})
 		w := serve(e, http.MethodGet, "/")
