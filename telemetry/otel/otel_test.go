@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,9 +45,10 @@ func (*store) LeaseStats() core.LeaseStats {
 	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
 }
 
-// limited returns a limiter of two per hour and user, observed by tel.
-func limited(tel *telemetry.Telemetry) *core.Limiter {
-	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe), core.WithStore(new(store))))
+// limited returns a limiter of two per hour and user, after the rules before, observed by tel.
+func limited(tel *telemetry.Telemetry, before ...core.Rule) *core.Limiter {
+	rules := append(slices.Clone(before), core.Rule{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}})
+	l := core.Must(core.New(rules, core.WithObserver(tel.Observe), core.WithStore(new(store))))
 	tel.Attach(l)
 	return l
 }
@@ -170,19 +172,31 @@ func TestSpanAttributes(t *testing.T) {
 		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
 		{"", "[{spillgate.outcome no_key} {spillgate.rule api}]"},
 	} {
-		expect.Equal(t, spanOf(t, []string{c.user}, oteltelemetry.WithSpanAttributes()), c.want, "user %q", c.user)
+		expect.Equal(t, spanOf(t, nil, []string{c.user}, oteltelemetry.WithSpanAttributes()), c.want, "user %q", c.user)
 	}
-	got, want := spanOf(t, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"
-	expect.Equal(t, got, want, "got")
-	expect.Equal(t, spanOf(t, []string{"ann"}), "[]", "without the option")
+	got, want := spanOf(t, nil, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"
+	expect.Equal(t, got, want, "a denied request")
+	expect.Equal(t, spanOf(t, nil, []string{"ann"}), "[]", "without the option")
 }
 
-// spanOf returns the attributes of the span in which the last user asked.
-func spanOf(t *testing.T, users []string, opts ...oteltelemetry.Option) string {
+// TestSpanNamesTheDecidingRule checks which of several rules an attribute names, after a dry run and a wide rule.
+func TestSpanNamesTheDecidingRule(t *testing.T) {
+	before := []core.Rule{
+		{Name: "trial", Key: user, Limits: []core.Limit{core.PerHour(1)}, DryRun: true},
+		{Name: "wide", Key: user, Limits: []core.Limit{core.PerHour(100)}},
+	}
+	for outcome, users := range map[string][]string{"allowed": {"ann", "ann"}, "denied": {"ann", "ann", "ann"}} {
+		got := spanOf(t, before, users, oteltelemetry.WithSpanAttributes())
+		expect.Equal(t, got, "[{spillgate.outcome "+outcome+"} {spillgate.rule api}]", "%d requests", len(users))
+	}
+}
+
+// spanOf returns the attributes of the span in which the last user asked a limiter with these rules before its own.
+func spanOf(t *testing.T, before []core.Rule, users []string, opts ...oteltelemetry.Option) string {
 	t.Helper()
 	tel := telemetry.New(telemetry.Options{})
 	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider().Meter("test"), opts...))
-	l := limited(tel)
+	l := limited(tel, before...)
 	recorder := tracetest.NewSpanRecorder()
 	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(recorder)).Tracer("test")
 	for _, u := range users {
