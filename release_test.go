@@ -83,9 +83,7 @@ func TestModules(t *testing.T) {
 	for dir, m := range modules(t) {
 		expect.Equal(t, m.Module.Path, path.Join(modulePath, dir), "%s: the module", dir)
 		internal := dir == "e2e" || dir == "bench" || strings.HasPrefix(dir, "tools/")
-		if m.Go != goLine && !internal {
-			t.Errorf("%s: the go line is %s, want %s", dir, m.Go, goLine)
-		}
+		expect.True(t, m.Go == goLine || internal, "%s: the go line is %s, want %s", dir, m.Go, goLine)
 		replaced := make(map[string]bool)
 		for _, r := range m.Replace {
 			below, own := strings.CutPrefix(r.Old.Path, modulePath)

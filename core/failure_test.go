@@ -64,9 +64,7 @@ func TestFailureModes(t *testing.T) {
 			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
 			}
-			if !tt.closed && !errors.Is(d.Degraded, errUnreachable) {
-				t.Errorf("got Degraded %v, want the cause", d.Degraded)
-			}
+			expect.True(t, tt.closed || errors.Is(d.Degraded, errUnreachable), "got Degraded %v, want the cause", d.Degraded)
 		})
 	}
 }

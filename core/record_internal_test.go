@@ -87,9 +87,8 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		must.True(t, identical(r, r.WithContext(r.Context())), "a copy is not identical")
 	}
 	for f := range fieldsOf(reflect.TypeFor[http.Request]()) {
-		if f.IsExported() && identical(r, changedRequest(r, f.Name)) {
-			t.Errorf("a request with another %s is identical", f.Name)
-		}
+		expect.True(t, !f.IsExported() || !identical(r, changedRequest(r, f.Name)),
+			"a request with another %s is identical", f.Name)
 	}
 	set := r.WithContext(r.Context())
 	set.SetPathValue("id", "7")

@@ -41,9 +41,8 @@ func TestLoadOfNoFile(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
 		f, err := rulefile.Load(path, program)
 		expect.True(t, err != nil && f == nil && strings.HasPrefix(err.Error(), "spillgate: "), "got %v, %v", f, err)
-		if _, isDir := os.Stat(path); isDir != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %v, want it to wrap fs.ErrNotExist", err)
-		}
+		_, isDir := os.Stat(path)
+		expect.True(t, isDir == nil || errors.Is(err, fs.ErrNotExist), "got %v, want it to wrap fs.ErrNotExist", err)
 	}
 }
 

@@ -302,9 +302,7 @@ func (s *suite) check(r core.Result) {
 		s.Errorf("after the reset everything is there: %+v", r)
 	}
 	for _, wait := range []time.Duration{r.RetryAfter, r.RefillAfter, r.ResetAfter} {
-		if wait%time.Microsecond != 0 && wait != core.Never {
-			s.Errorf("waits are whole microseconds: %+v", r)
-		}
+		expect.True(s, wait%time.Microsecond == 0 || wait == core.Never, "waits are whole microseconds: %+v", r)
 	}
 }
 

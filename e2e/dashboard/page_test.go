@@ -155,9 +155,8 @@ func TestScriptInKeysIsText(t *testing.T) {
 	p.wait(`document.getElementById("state").innerText.includes("onerror")`)
 	p.do(chromedp.SendKeys(chromedp.CSS("#lookup-key"), "user:"+script+"\n"))
 	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
-	if eval[bool](p, `"hit" in window || document.querySelector("main img, main script") !== null`) {
-		t.Error("a key was parsed as HTML")
-	}
+	expect.True(t, !eval[bool](p, `"hit" in window || document.querySelector("main img, main script") !== null`),
+		"a key was parsed as HTML")
 }
 
 func TestLookupAndReset(t *testing.T) {

@@ -254,9 +254,8 @@ func TestImportsRaiseNothing(t *testing.T) {
 			p.build()
 			now, _ := p.required()
 			for path, v := range now {
-				if was, ok := before[path]; ok && was != v {
-					t.Errorf("%s was %s and is %s", path, was, v)
-				}
+				was, ok := before[path]
+				expect.True(t, !ok || was == v, "%s was %s and is %s", path, was, v)
 			}
 			added := maps.Clone(now)
 			maps.DeleteFunc(added, func(path, _ string) bool {

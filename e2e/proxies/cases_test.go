@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/ipcases"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -33,9 +34,8 @@ func TestCases(t *testing.T) {
 				}))
 				got := wire.Send(t, client, wire.Request(t, http.MethodGet, "http://example.com/", nil, c.Fields()...))
 				got.WantStatus(t, c.Status())
-				if key := keys.take(); c.Status() == http.StatusOK && key != c.Want {
-					t.Errorf("key %q, want %q", key, c.Want)
-				}
+				key := keys.take()
+				expect.True(t, c.Status() != http.StatusOK || key == c.Want, "key %q, want %q", key, c.Want)
 			})
 		}
 	}

@@ -313,8 +313,7 @@ func TestRecordTakesAtMost48Bytes(t *testing.T) {
 	var tab table
 	for n, id := range ids(20_000) {
 		tab.insert(id, 0)
-		if bytes := float64(len(tab.records)*size) / float64(n+1); n > 2000 && bytes > 48 {
-			t.Fatalf("%d records take %.1f bytes each", n+1, bytes)
-		}
+		bytes := float64(len(tab.records)*size) / float64(n+1)
+		must.True(t, n <= 2000 || bytes <= 48, "%d records take %.1f bytes each", n+1, bytes)
 	}
 }

@@ -266,9 +266,8 @@ func TestRequestIsRestored(t *testing.T) {
 		r.GET("/", row.handler)
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		expect.Equal(t, before == after, row.same, "%s: same request", why)
-		if changed := after.Pattern == "changed" || after.Context().Value(key{}) == "changed"; changed != (why == "changed in place" || !row.same) {
-			t.Errorf("%s: changed %v", why, changed)
-		}
+		changed := after.Pattern == "changed" || after.Context().Value(key{}) == "changed"
+		expect.True(t, changed == (why == "changed in place" || !row.same), "%s: changed %v", why, changed)
 	}
 }
 
