@@ -9,8 +9,8 @@ local function wordsWithoutStruct()
     pack = function(_, ...)
       local text = ''
       for _, n in ipairs({...}) do
-        for _ = 1, word do
-          text, n = text .. string.char(n % 256), floor(n / 256)
+        for i = 0, word - 1 do
+          text = text .. string.char(floor(n / 256 ^ i) % 256)
         end
       end
       return text
@@ -18,11 +18,10 @@ local function wordsWithoutStruct()
     unpack = function(form, s, first)
       local numbers = {}
       for i = 1, #form - 1 do
-        local n = 0
-        for at = (first or 1) + word * i - 1, (first or 1) + word * (i - 1), -1 do
-          n = 256 * n + string.byte(s, at)
+        numbers[i] = 0
+        for at = word - 1, 0, -1 do
+          numbers[i] = 256 * numbers[i] + string.byte(s, (first or 1) + word * (i - 1) + at)
         end
-        numbers[i] = n
       end
       return unpack(numbers)
     end,
