@@ -90,25 +90,19 @@ function sliding.charge(l, now, cost)
   return ring[4] + l.micros
 end
 
--- start has an opened ring that counts nothing begin with what its fullest sibling counts (of several, the widest): each count in the
--- sub-bucket that contains its end, but not in a later one than now's.
-local function start(l, now)
-  local from = l.fullest
-  l.ring = {unpackWords(l.form, l.blank)}
-  moveTo(l, now)
-  for ends = from.ring[5], from.ring[4], from.width do
-    local n, to = from.ring[ends / from.width % from.n + 6], min(endOf(l.width, ends), l.ring[4])
-    if n > 0 and ends + l.micros > now then
-      local i = to / l.width % l.n + 6
-      l.ring[3], l.ring[5], l.ring[i] = l.ring[3] + n, min(l.ring[5], to), l.ring[i] + n
-    end
-  end
-end
-
--- join prepares an opened ring for a charge of cost, which all siblings that count something count as well.
+-- join prepares an opened ring for a charge of cost, which all siblings that count something count as well. A ring that counts nothing
+-- begins with what its fullest sibling counts (of several, the widest): each count in the sub-bucket that contains its end, but not in a
+-- later one than now's.
 function sliding.join(l, now, cost)
-  if l.used == 0 and l.fullest then
-    start(l, now)
+  local from = l.used == 0 and l.fullest
+  if from then
+    l.ring = {unpackWords(l.form, l.blank)}
+    for ends = from.ring[5], from.ring[4], from.width do
+      local n = from.ring[ends / from.width % from.n + 6]
+      if n > 0 and ends + l.micros > now then
+        sliding.charge(l, min(ends, now), n)
+      end
+    end
   end
   for _, other in ipairs(l.siblings) do
     if other.used > 0 then
