@@ -80,27 +80,22 @@ end
 -- releaseHold ends a hold of cost made at an instant, and returns how much it held, or nil if it has ended. If the instant is later
 -- than all holds of these limits, because the clock went back, releaseHold takes from the latest.
 local function releaseHold(pair, at, cost, of)
-  local cells, ends, latest, place = pair.cells, endOfHold(at), nil, nil
-  for i = 1, #cells do
+  local cells, ends = pair.cells, nil
+  for i = #cells, 1, -1 do
     local cell = cells[i]
     if cell.kind == holdCell and cell.of == of then
-      latest = cell.ends
-      if latest <= ends then
-        place = i
+      ends = ends or min(endOfHold(at), cell.ends)
+      if cell.ends == ends then
+        local released = min(cost, cell.n)
+        cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
+        if cell.count <= 0 then
+          table.remove(cells, i)
+        end
+        sumCells(pair)
+        return released
       end
     end
   end
-  local cell = place and cells[place]
-  if not cell or cell.ends ~= min(ends, latest) then
-    return nil
-  end
-  local released = min(cost, cell.n)
-  cell.n, cell.count, pair.dirty = cell.n - released, cell.count - 1, true
-  if cell.count <= 0 then
-    table.remove(cells, place)
-  end
-  sumCells(pair)
-  return released
 end
 
 -- addGrant grants n requests to the limits of a kind until an instant. If there are too many grants, the two of this kind that
@@ -129,11 +124,9 @@ end
 
 -- grantedAt returns what is granted to a limit at an instant, and until when that stays.
 local function grantedAt(l, at)
-  local n, stays = 0, math.huge
-  if l.pair.grants == 0 then
-    return n, stays
-  end
-  for _, cell in ipairs(l.pair.cells) do
+  local n, stays, cells = 0, math.huge, l.pair.cells
+  for i = 1, l.pair.grants > 0 and #cells or 0 do
+    local cell = cells[i]
     if cell.kind == grantCell and cell.of == l.kind and cell.ends > at then
       n, stays = n + cell.n, min(stays, cell.ends)
     end
