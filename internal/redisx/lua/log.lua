@@ -76,6 +76,7 @@ end
 function log.open(l, words, place, now)
   local kind
   kind, l.kept = unpackWords(twoWords, words, place)
+  l.key = l.pair.key .. ':' .. text(l.micros)
   local isGood, since = kind == l.kind and find(l, now), now - l.micros
   if isGood and l.newest > now and l.state then
     local after = '(' .. text(now)

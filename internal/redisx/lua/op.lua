@@ -18,13 +18,20 @@ local function heldOf(l)
   return l.kind == 0 and l.pair.heldCount or l.pair.heldCost
 end
 
--- openBeside opens a limit, and returns its wait in view of what the pair holds and its ban, and whether only holds are in the way.
-local function openBeside(l, now)
+-- reopen opens a limit again whose state another one of the plan may have changed.
+local function reopen(plan, l, now)
+  if plan.shared then
+    openState(l, now)
+  end
+end
+
+-- waitOf returns the wait of a limit in view of what the pair holds and its ban, and whether only holds are in the way.
+local function waitOf(plan, l, now)
   local wait
   if l.isStateless then
     wait = l.room < 0 and -1 or 0
   else
-    local used = openState(l, now)
+    local used = plan.shared and openState(l, now) or usedOf(l)
     wait = (used > l.room or l.siblings or l.pair.grants > 0) and fallsTo(l, now, l.room) or 0
   end
   if wait < 0 then
@@ -54,29 +61,6 @@ local function bookTurn(l, wait, now, isHeld)
   return level <= maxExact and -1 - wait or wait, isHeld
 end
 
--- decide decides the dry runs, or all other ops: it sets the waits of their limits, and which ops are admitted. It returns whether all
--- are, and whether holds are in the way.
-local function decide(plan, isDry, now)
-  local ops, allAdmitted, isHeld = plan.ops, true, false
-  for i = 1, #ops do
-    local op = ops[i]
-    local admitted = op.does <= hold and op.isDry == isDry
-    for k = 1, admitted and #op.limits or 0 do
-      local l = op.limits[k]
-      local wait, byHolds = openBeside(l, now)
-      if wait > 0 and op.turn > 0 then
-        wait, byHolds = bookTurn(l, wait, now, byHolds)
-      end
-      if wait > 0 or wait == -1 then
-        admitted, allAdmitted, isHeld = false, false, isHeld or byHolds
-      end
-      l.wait = wait
-    end
-    op.isAdmitted = admitted
-  end
-  return allAdmitted, isHeld
-end
-
 -- groupOf returns the limits that are charged for an op when its hold ends. They are always the same, unless one has a calendar.
 local function groupOf(op, now)
   if op.group or #op.charged == 0 then
@@ -100,22 +84,37 @@ local function addHold(op, now, cost)
   addCell(op.pair, newCell(holdCell, endOfHold(now), cost, op.of, 1, groupOf(op, now)))
 end
 
--- chargeAll charges cost to all limits of an op, whether it fits or not. If limits share a state, another charge may have changed it.
+-- chargeAll charges cost to all limits of an op, whether it fits or not.
 local function chargeAll(plan, op, cost, now)
   local limits = cost > 0 and op.charged or none
   for i = 1, #limits do
     local l = limits[i]
-    if plan.shared then
-      openState(l, now)
-    end
+    reopen(plan, l, now)
     chargeState(l, now, cost, l.wait < 0 and l.book or l.charge)
   end
 end
 
--- chargeAdmitted charges or holds what the ops ask that decide has admitted.
-local function chargeAdmitted(plan, now)
-  local ops = plan.ops
-  for i = 1, plan.charges and #ops or 0 do
+-- decide decides the dry runs of a plan, or its other ops: it sets the waits of their limits. Then it charges or holds what the dry runs
+-- that are admitted ask if mayCharge is set, and what the others ask if all are admitted. It returns whether all are, and whether holds
+-- are in the way.
+local function decide(plan, ops, now, mayCharge)
+  local allAdmitted, isHeld = true, false
+  for i = 1, #ops do
+    local op, admitted = ops[i], true
+    for k = 1, #op.limits do
+      local l = op.limits[k]
+      local wait, byHolds = waitOf(plan, l, now)
+      if wait > 0 and op.turn > 0 then
+        wait, byHolds = bookTurn(l, wait, now, byHolds)
+      end
+      if wait > 0 or wait == -1 then
+        admitted, allAdmitted, isHeld = false, false, isHeld or byHolds
+      end
+      l.wait = wait
+    end
+    op.isAdmitted = admitted
+  end
+  for i = 1, plan.charges and mayCharge and (ops == plan.dry or allAdmitted) and #ops or 0 do
     local op = ops[i]
     if op.isAdmitted and op.does == hold then
       addHold(op, now, op.cost)
@@ -123,13 +122,14 @@ local function chargeAdmitted(plan, now)
       chargeAll(plan, op, op.cost, now)
     end
   end
+  return allAdmitted, isHeld
 end
 
 -- fits reports whether all limits of an op, but those in flight, admit a cost.
-local function fits(op, cost, now)
+local function fits(plan, op, cost, now)
   for _, l in ipairs(op.limits) do
     ask(l, cost)
-    if l.kind > 0 and openBeside(l, now) ~= 0 then
+    if l.kind > 0 and waitOf(plan, l, now) ~= 0 then
       return false
     end
   end
@@ -143,11 +143,11 @@ local settle = {}
 settle[adjust] = function(plan, op, now, at)
   at = at or op.at
   local more, pair, turn = op.final - op.cost, op.pair, op.turn > 0 and at + op.turn - 1 or nil
-  if more > 0 and (not op.isDry or fits(op, more, now)) then
+  if more > 0 and (not op.isDry or fits(plan, op, more, now)) then
     chargeAll(plan, op, more, now)
   elseif more < 0 and at >= pair.resetAt and not (turn and pair.bannedUntil > max(turn, now)) then -- others may wait for its end
     for _, l in ipairs(op.charged) do
-      openState(l, now)
+      reopen(plan, l, now)
       l.algorithm.refund(l, now, at, turn, -more)
     end
   end
@@ -159,7 +159,7 @@ settle[release] = function(plan, op, now)
   if not releaseHold(op.pair, op.at, op.cost, op.of) and op.at > 0 and ended <= now then
     return settle[adjust](plan, op, now, ended)
   end
-  if op.isDry and final > op.cost and not fits(op, final, now) then
+  if op.isDry and final > op.cost and not fits(plan, op, final, now) then
     final = op.cost
   end
   chargeAll(plan, op, final, now)
@@ -177,10 +177,10 @@ settle[ban] = function(_, op, now)
   addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
 end
 
-settle[grant] = function(_, op, now)
+settle[grant] = function(plan, op, now)
   local n = op.cost - op.final
   for _, l in ipairs(op.charged) do
-    openState(l, now)
+    reopen(plan, l, now)
     if l.algorithm ~= bucket then
       addGrant(op.pair, l.kind, l.ends or now + l.micros, n)
     elseif n > 0 then
@@ -219,33 +219,29 @@ end
 settle[lend] = function(plan, op, now)
   local ahead = (op.pair.bannedUntil > now or #op.charged < #op.limits) and 0 or op.cost
   for _, l in ipairs(op.charged) do
-    openState(l, now)
+    reopen(plan, l, now)
     ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l)), 2))
   end
   chargeAll(plan, op, ahead, now)
   return ahead
 end
 
--- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants. It
--- opens all their limits first, which mends what the clock has left behind.
+-- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants.
 local function settleAll(plan, now, n)
-  local settled, hasRoom = plan.settled, true
+  local settled = plan.settled
   for i = 1, #settled do
     local op = settled[i]
-    for k = 1, #op.limits do
+    for k = 1, op.does == grant and #op.limits or 0 do
       local l = op.limits[k]
-      if l.rate > 0 then
-        openState(l, now)
-      end
-      if op.does == grant and l.algorithm == log and l.rate + grantedAt(l, now) + op.cost - op.final > maxMembers then
-        hasRoom = false
+      if l.algorithm == log and l.rate + grantedAt(l, now) + op.cost - op.final > maxMembers then
+        return false
       end
     end
   end
-  for i = 1, hasRoom and #settled or 0 do
+  for i = 1, #settled do
     out[n + i] = settle[settled[i].does](plan, settled[i], now) or 0
   end
-  return hasRoom
+  return true
 end
 
 -- reportEach writes the reply about limits, with a fifth number for each, behind the first n numbers of out.
@@ -280,36 +276,16 @@ local function doApart(plan, keyList, first, now, n)
   if plan.isPlain then
     plan = setNumbers(plans['-' .. plan.text], plan.numbers)
   end
-  local pairs, logs, at = plan.pairs, plan.logs, n + 1
-  for i = 1, #logs do
-    logs[i].key = keyList[first + logs[i].keyPlace]
-  end
+  local pairs, at = plan.pairs, n + 1
   for k = 1, #pairs do
-    local pair, key = pairs[k], keyList[first + k]
-    pair.key = key
-    takeApart(pair, tryCall('HGET', key, 's'), now)
+    takeApart(pairs[k], keyList[first + k], now)
   end
-  local decided, isDone = plan.decided, settleAll(plan, now, at)
-  for i = 1, plan.hasDry and #decided or 0 do -- in the order of the ops
-    if not decided[i].isStateless then
-      openState(decided[i], now)
-    end
-  end
-  if not isDone then
+  if not settleAll(plan, now, at) then
     out[at] = full
   else
-    local admitted, isHeld
-    if #decided > 0 then
-      admitted, isHeld = decide(plan, false, now)
-    end
-    if admitted then
-      chargeAdmitted(plan, now)
-    end
-    if plan.hasDry then
-      decide(plan, true, now)
-    end
-    if plan.hasDry and admitted then
-      chargeAdmitted(plan, now)
+    local admitted, isHeld = decide(plan, plan.together, now, true)
+    if plan.dry[1] then
+      decide(plan, plan.dry, now, admitted)
     end
     out[at], n = isHeld and held or rare, reportEach(plan, now, at + #plan.settled)
   end
@@ -322,24 +298,15 @@ end
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
 -- where they are. It returns nil for other pairs, and if a state has to change because the clock went back.
 local function doPlain(plan, keyList, first, now, n)
-  local pairs, logs, admitted, out = plan.pairs, plan.logs, true, out
-  for i = 1, #logs do
-    logs[i].key = keyList[first + logs[i].keyPlace]
-  end
+  local pairs, admitted, out = plan.pairs, true, out
   for k = 1, #pairs do
-    local pair = pairs[k]
-    local value, head = tryCall('HGET', keyList[first + k], 's'), 0
-    if not value then
-      value = pair.blank
-    elseif #value ~= #pair.blank then
+    local pair, key = pairs[k], keyList[first + k]
+    local value = tryCall('HGET', key, 's') or pair.blank
+    local head = #value == #pair.blank and unpackWords(oneWord, value) or math.huge
+    if head > maxKept then
       return nil
-    else
-      head = unpackWords(oneWord, value)
-      if head > maxKept then
-        return nil
-      end
     end
-    pair.head = head
+    pair.key, pair.head = key, head
     for i = 1, #pair do
       local l = pair[i]
       local used, wait = l.open(l, value, l.place, now), 0
@@ -382,10 +349,7 @@ local function doPlain(plan, keyList, first, now, n)
         l = pair[i]
         text = text .. pack(l.form, l.words(l))
       end
-      call('HSET', keyList[first + k], 's', text)
-      if head ~= pair.head then
-        prolong(keyList[first + k], text, head, now)
-      end
+      write(pair, text, head, now)
     end
   end
   return n

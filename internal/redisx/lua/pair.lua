@@ -43,7 +43,7 @@ end
 
 -- forget forgets what an earlier request has found in a pair.
 local function forget(pair)
-  pair.states, pair.cells, pair.head, pair.isInOrder, pair.hasNew, pair.dirty = {}, {}, 0, false, false, false
+  pair.states, pair.cells, pair.head, pair.isMixed, pair.hasNew, pair.dirty = {}, {}, 0, false, false, false
 end
 
 -- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
@@ -78,6 +78,7 @@ end
 -- openState opens a limit and its siblings, and returns what the limit has used. A state that is not stored is new.
 local function openState(l, now)
   local states, siblings, own = l.pair.states, nil, nil
+  l.fullest, l.others = nil, 0
   for i = 1, #states do
     local s = states[i]
     if s.kind == l.kind and s.sibling == l.sibling then
@@ -86,6 +87,13 @@ local function openState(l, now)
       local isBucket = l.algorithm == algorithms[0]
       local other = newLimit(l.kind, isBucket and s.sibling or l.rate, l.capacity, isBucket and l.unit or s.sibling, 0)
       other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
+      if not other.open(other, s.text, 1, now) then
+        return repair(l, now, s)
+      end
+      local seen = usedOf(other)
+      if seen > l.others or seen == l.others and l.fullest and other.sibling > l.fullest.sibling then
+        l.fullest, l.others = other, seen
+      end
       siblings = siblings or {}
       siblings[#siblings + 1] = other
     end
@@ -93,22 +101,8 @@ local function openState(l, now)
   if not own then
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
-  l.state, l.siblings, l.fullest, l.others = own, siblings, nil, 0
-  local used = l.open(l, own.text, 1, now)
-  if not used then
-    return repair(l, own, now)
-  end
-  for i = 1, siblings and #siblings or 0 do
-    local other = siblings[i]
-    if not other.open(other, other.state.text, 1, now) then
-      return repair(l, other.state, now)
-    end
-    local seen = usedOf(other)
-    if seen > l.others or seen == l.others and l.fullest and other.sibling > l.fullest.sibling then
-      l.fullest, l.others = other, seen
-    end
-  end
-  return used
+  l.state, l.siblings = own, siblings
+  return l.open(l, own.text, 1, now) or repair(l, now, own)
 end
 
 -- rewrite sets the text of the state of a limit to what the limit says.
@@ -129,23 +123,19 @@ end
 -- makeRoom drops siblings of the state of a limit that are empty at now. If a new state still has too many, makeRoom drops the one
 -- that ends first (of several, the one with the least sibling number).
 local function makeRoom(l, now)
-  local states, count, first, least = l.pair.states, 0, nil, nil
-  for i = #states, 1, -1 do
-    local s = states[i]
-    if s.kind == l.kind and s ~= l.state then
-      local ends = s.algorithm.ends(s.text)
-      if ends <= now then
-        table.remove(states, i)
-      else
-        count = count + 1
-        if not first or ends < least or ends == least and s.sibling < first.sibling then
-          first, least = s, ends
-        end
-      end
+  local kept = {}
+  for _, other in ipairs(l.siblings) do
+    local s = other.state
+    s.ends = s.algorithm.ends(s.text)
+    if s.ends <= now then
+      dropState(l.pair, s)
+    else
+      kept[#kept + 1] = s
     end
   end
-  if l.state.isNew and count >= maxSiblings then
-    dropState(l.pair, first)
+  table.sort(kept, function(a, b) return a.ends < b.ends or a.ends == b.ends and a.sibling < b.sibling end)
+  if l.state.isNew and #kept >= maxSiblings then
+    dropState(l.pair, kept[1])
   end
 end
 
@@ -163,7 +153,7 @@ end
 
 -- repair replaces a state of l or of a sibling that makes no sense: l is just used up, which neither resets the limit nor denies for
 -- ever. It returns what l has used.
-function repair(l, broken, now)
+function repair(l, now, broken)
   repaired = repaired + 1
   dropState(l.pair, broken)
   openState(l, now)
@@ -171,11 +161,10 @@ function repair(l, broken, now)
   return openState(l, now)
 end
 
--- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense. The pair is in order if
--- the states are the first of the plan: most are, and are stored so again.
+-- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense. A pair is mixed
+-- unless the states are the first of the plan: most are.
 local function readStates(pair, value)
   local at, states, count = word + 1, pair.states, 0
-  pair.isInOrder = true
   while at + 2 * word - 1 <= #value do
     local tag, sibling = unpackWords(twoWords, value, at)
     if tag < 24 then
@@ -187,7 +176,7 @@ local function readStates(pair, value)
     else
       local kind = tag - tag % 4
       local algorithm = tag <= 24 * maxExact and algorithms[kind % 24]
-      size, pair.isInOrder = sizeOf(algorithm, tag, sibling), false
+      size, pair.isMixed = sizeOf(algorithm, tag, sibling), true
       s = {kind = kind, sibling = size and algorithm.hasSiblings and sibling or 0, algorithm = algorithm}
     end
     local last = size and at + size * word - 1
@@ -227,21 +216,13 @@ local function readCells(pair, value, at)
     if kind == groupWords then
       last = at + (2 + 7 * ends) * word - 1
       named[#named + 1] = last <= #value and groups[sub(value, at, last)] or error('no group', 0)
-    elseif kind == holdCell and of > 0 and (number == 0 or named[number]) then
-      local group = named[number]
-      cells[#cells + 1] = newCell(kind, ends, n, group and group.of or '', of, group)
-    elseif kind == grantCell then
-      cells[#cells + 1] = newCell(kind, ends, n - grantZero, of)
-    elseif kind == banCell or kind == resetCell then
-      cells[#cells + 1] = newCell(kind, ends, n, of)
     else
-      error('no cell', 0)
-    end
-    if kind ~= groupWords then
-      if max(ends, n) > maxExact or ends < latest then
-        error('no order', 0)
+      local group, isHold = named[number], kind == holdCell
+      if kind < holdCell or kind > resetCell or isHold and (of == 0 or number > 0 and not group) or max(ends, n) > maxExact or ends < latest then
+        error('no cell', 0)
       end
-      latest = ends
+      n, latest = kind == grantCell and n - grantZero or n, ends
+      cells[#cells + 1] = newCell(kind, ends, n, isHold and (group and group.of or '') or of, of, group)
     end
     at = last + 1
   end
@@ -251,7 +232,7 @@ end
 -- hold held that has ended is charged to its limits, at its end. If the clock went back, no hold, and no grant that lasts one period, may
 -- end later than a new one would.
 local function advanceCells(pair, now)
-  local cells, kept, late = pair.cells, {}, nil
+  local cells, kept = pair.cells, {}
   pair.cells = kept
   for i = 1, #cells do
     local cell = cells[i]
@@ -260,34 +241,33 @@ local function advanceCells(pair, now)
       latest = now + floorDiv(cell.of, 24)
     end
     if cell.ends > latest then
-      cell.ends, late = latest, late or {}
-      late[#late + 1] = cell
+      cell.ends = latest
+      addCell(pair, cell)
     elseif cell.ends > now or cell.kind == banCell then
       kept[#kept + 1] = cell
     elseif cell.kind == holdCell then
       pair.dirty = true
       for _, l in ipairs(cell.group or none) do
-        l.pair, l.key = pair, pair.key .. ':' .. format('%d', l.micros)
+        l.pair = pair
         openState(l, cell.ends)
         chargeState(l, cell.ends, cell.n, l.charge)
       end
     end
   end
-  for _, cell in ipairs(late or none) do
-    addCell(pair, cell)
-  end
 end
 
--- takeApart makes states and cells of the value of a pair, or of none. A value may be the error of a command that could not read it. If
--- the value makes no sense, all limits of the pair are just used up.
-local function takeApart(pair, value, now)
+-- takeApart makes states and cells of the value of a pair, or of none, and opens the pair's limits. If the value makes no sense, all of
+-- them are just used up.
+local function takeApart(pair, key, now)
+  local value = tryCall('HGET', key, 's')
   local isGood = not value
   forget(pair)
+  pair.key = key
   if type(value) == 'table' then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then
       error(value.err, 0)
     end
-    call('DEL', pair.key)
+    call('DEL', key)
   elseif value and #value >= word and #value % word == 0 then
     pair.head = unpackWords(oneWord, value)
     local at = pair.head <= maxKept and readStates(pair, value)
@@ -296,18 +276,18 @@ local function takeApart(pair, value, now)
   if not isGood then
     forget(pair)
     pair.dirty = true
-    for _, l in ipairs(pair) do
-      repair(l, nil, now)
-    end
   elseif pair.cells[1] then
     advanceCells(pair, now)
   end
   sumCells(pair)
+  for i = 1, #pair do
+    (isGood and openState or repair)(pair[i], now)
+  end
 end
 
 -- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
-local function lastOfCells(pair, states)
-  local last, cells = 0, pair.cells
+local function lastOfCells(pair)
+  local last, cells, states = 0, pair.cells, pair.states
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
     last = max(last, ends)
@@ -330,11 +310,13 @@ local function headOf(last, now)
   return 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
 end
 
--- prolong has the server keep a key until the instant that its value begins with. If the server denies that, the value does not say so: a
--- later request tries again.
-local function prolong(key, value, head, now)
-  local reply = tryCall('PEXPIRE', key, format('%d', head / 1000 - floorDiv(now, 1000)))
-  if type(reply) == 'table' then
+-- write stores the value of a pair, whose first word is head, and keeps the key until then. If the server denies that, the value does not
+-- say so: a later request tries again.
+local function write(pair, value, head, now)
+  local key = pair.key
+  call('HSET', key, 's', value)
+  local reply = head ~= pair.head and tryCall('PEXPIRE', key, format('%d', head / 1000 - floorDiv(now, 1000)))
+  if reply and type(reply) == 'table' then
     call('HSET', key, 's', pack(oneWord, 1) .. sub(value, word + 1))
     error(reply.err, 0)
   end
@@ -342,50 +324,42 @@ end
 
 -- withCells appends the words of cells to a text, each group before the first hold that names it.
 local function withCells(text, cells)
-  local numbers, count = {}, 0
+  local numbers, count = {[none] = 0}, 0
   for i = 1, #cells do
     local cell = cells[i]
-    local kind, n, group, number = cell.kind, cell.n, cell.group, 0
-    if kind == grantCell then
-      n = n + grantZero
-    elseif group then
-      number = numbers[group]
-      if not number then
-        count = count + 1
-        number, numbers[group], text = count, count, text .. group.text
-      end
+    local n, group = cell.kind == grantCell and cell.n + grantZero or cell.n, cell.group or none
+    if not numbers[group] then
+      count = count + 1
+      numbers[group], text = count, text .. group.text
     end
-    text = text .. pack(fiveWords, kind, cell.ends, n, cell.count, number)
+    text = text .. pack(fiveWords, cell.kind, cell.ends, n, cell.count, numbers[group])
   end
   return text
 end
 
--- inOrder returns the states of a pair that was taken apart, in the order in which they are stored: those of the plan first. If there
--- is a new one, inOrder drops other kinds that have ended; and always those that end first, if there are too many.
-local function inOrder(pair, now)
-  local states, kept = pair.states, {}
-  for i = 1, #states do
-    states[i].ends = states[i].algorithm.ends(states[i].text)
-  end
-  if pair.isInOrder and not pair.hasNew then
-    return states
-  end
-  for _, s in ipairs(states) do
-    s.place = #pair + 1
-    for i, l in ipairs(pair) do
-      if s.kind == l.kind and s.sibling == l.sibling then
-        s.place = i
+-- arrange puts the states of a pair that was taken apart in the order in which they are stored: the plan's first. If there is a new one,
+-- arrange drops other kinds that have ended; and always the states that end first, if there are too many.
+local function arrange(pair, now)
+  local states, isMixed = pair.states, pair.isMixed or pair.hasNew
+  for i = #states, 1, -1 do
+    local s, isOther = states[i], pair.hasNew
+    s.ends, s.place = s.algorithm.ends(s.text), #pair + 1
+    for k = 1, isMixed and #pair or 0 do
+      local l = pair[k]
+      if s.kind == l.kind then
+        isOther, s.place = false, s.sibling == l.sibling and k or s.place
       end
     end
-    if s.ends >= now or pair.kinds[-s.kind] or not pair.hasNew then
-      table.insert(kept, s)
+    if isOther and s.ends < now then
+      table.remove(states, i)
     end
   end
-  table.sort(kept, function(a, b) return a.place < b.place or a.place == b.place and a.ends > b.ends end)
-  for i = #kept, maxStates + 1, -1 do
-    kept[i] = nil
+  if isMixed then
+    table.sort(states, function(a, b) return a.place < b.place or a.place == b.place and a.ends > b.ends end)
   end
-  return kept
+  for i = #states, maxStates + 1, -1 do
+    states[i] = nil
+  end
 end
 
 -- saveChanged stores a pair if it has changed.
@@ -393,8 +367,8 @@ local function saveChanged(pair, now)
   if not pair.dirty then
     return
   end
-  local states, text = inOrder(pair, now), ''
-  local last = lastOfCells(pair, states)
+  arrange(pair, now)
+  local states, text, last = pair.states, '', lastOfCells(pair)
   for i = 1, #states do
     text, last = text .. states[i].text, max(last, states[i].ends)
   end
@@ -402,9 +376,5 @@ local function saveChanged(pair, now)
     return call('DEL', pair.key)
   end
   local head = (last > pair.head or now > pair.head) and headOf(last, now) or pair.head
-  text = withCells(pack(oneWord, head) .. text, pair.cells)
-  call('HSET', pair.key, 's', text)
-  if head ~= pair.head then
-    prolong(pair.key, text, head, now)
-  end
+  write(pair, withCells(pack(oneWord, head) .. text, pair.cells), head, now)
 end

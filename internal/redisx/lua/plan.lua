@@ -38,11 +38,12 @@ local function addState(pair, l)
   return shared
 end
 
--- newPlan reads a plan. Its list decided has the limits of the ops that are decided, settled has the other ops. A plan is plain if it
+-- newPlan reads a plan. Its ops are those that settle, the dry runs, and the others, which are decided together. Its list decided has the
+-- limits of the ops that are decided. A plan is plain if it
 -- only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own:
 -- unless its text begins with a minus sign.
 local function newPlan(text)
-  local plan = {text = text, pairs = {}, ops = {}, settled = {}, decided = {}, logs = {}, keys = 0}
+  local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
@@ -50,7 +51,7 @@ local function newPlan(text)
   local first, op = 1, nil
   while first <= #numbers do
     local head, kind, rate, capacity, unit, banned = unpack(numbers, first, first + 5)
-    local flags, starts, keyPlace, l = head % 64, nil, nil, nil
+    local flags, starts, l = head % 64, nil, nil
     local place = (head - flags) / 64
     first = first + 6
     if kind >= firstCalendar then
@@ -58,18 +59,14 @@ local function newPlan(text)
       first, plan.clock = first + unit, banned
       unit, banned = 0, 0
     elseif kind % 24 == 12 then
-      keyPlace, plan.keys = unit, max(plan.keys, unit)
-      unit = 0
+      plan.keys, unit = max(plan.keys, unit), 0
     end
     local pair = plan.pairs[place] or {kinds = {}}
     plan.pairs[place], plan.keys = pair, max(plan.keys, place)
     if flags % 2 == 1 then
       op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}, of = ''}
       table.insert(plan.ops, op)
-      if op.does > hold then
-        table.insert(plan.settled, op)
-      end
-      plan.hasDry = plan.hasDry or op.isDry and op.does <= hold
+      table.insert(op.does > hold and plan.settled or op.isDry and plan.dry or plan.together, op)
       if op.isDry or op.does > peek or op.does ~= plan.ops[1].does or place < #plan.pairs then
         isPlain = false
       end
@@ -79,10 +76,6 @@ local function newPlan(text)
       l = {kind = kind, rate = 0, full = rate > 0 and capacity or 0, period = 1, isStateless = true, algorithm = algorithms[kind % 24]}
     else
       l = newLimit(kind, rate, capacity, unit, banned, starts)
-    end
-    if keyPlace and rate > 0 then
-      l.keyPlace = keyPlace
-      table.insert(plan.logs, l)
     end
     if op.does == reset then
       plan.shared = true
