@@ -401,7 +401,7 @@ func (a *arithmetic) check(t *testing.T, x, y, z int64) {
 func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	source := read("number", "word") + `
-		local own, form, numbers = wordsWithoutStruct(), formats[5], {0, 1, 255, 1800000000000000, maxExact}
+		local own, form, numbers = wordsWithoutStruct, formats[5], {0, 1, 255, 1800000000000000, maxExact}
 		local text = own.pack(form, unpack(numbers))
 		local back = {own.unpack(form, 'x' .. text, 2)}
 		for i, n in ipairs(numbers) do

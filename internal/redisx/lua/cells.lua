@@ -102,11 +102,8 @@ end
 -- end first become one, which at no instant grants more.
 local function addGrant(pair, of, ends, n)
   addCell(pair, newCell(grantCell, ends, max(-maxGrant, min(n, maxGrant)), of))
-  if pair.grants <= maxGrants then
-    return
-  end
   local first, second
-  for i = #pair.cells, 1, -1 do
+  for i = pair.grants > maxGrants and #pair.cells or 0, 1, -1 do
     if pair.cells[i].kind == grantCell and pair.cells[i].of == of then
       second = first
       first = i

@@ -10,11 +10,6 @@ local function text(n)
   return format('%d', n)
 end
 
--- countOf returns how many members have a score between two bounds.
-local function countOf(l, from, to)
-  return call('ZCOUNT', l.key, from, to)
-end
-
 -- eachPart calls a command with the names of the numbers from first to last of an instant: for ZADD after its score.
 local function eachPart(l, command, at, first, last)
   local score, sum = text(at), 0
@@ -33,7 +28,7 @@ end
 
 -- add adds members of now.
 local function add(l, now, n)
-  local first = l.newest == now and countOf(l, text(now), text(now)) or 0
+  local first = l.newest == now and call('ZCOUNT', l.key, text(now), text(now)) or 0
   eachPart(l, 'ZADD', now, first, first + n - 1)
   l.newest, l.used = now, l.used + n
 end
@@ -74,13 +69,12 @@ end
 -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
 -- set that makes no sense goes.
 function log.open(l, words, place, now)
-  local kind
-  kind, l.kept = unpackWords(twoWords, words, place)
-  l.key = l.pair.key .. ':' .. text(l.micros)
+  local kind, kept = unpackWords(twoWords, words, place)
+  l.kept, l.key = kept, l.pair.key .. ':' .. text(l.micros)
   local isGood, since = kind == l.kind and find(l, now), now - l.micros
   if isGood and l.newest > now and l.state then
     local after = '(' .. text(now)
-    local n = countOf(l, after, '+inf')
+    local n = call('ZCOUNT', l.key, after, '+inf')
     call('ZREMRANGEBYSCORE', l.key, after, '+inf')
     l.newest = now
     add(l, now, n)
@@ -90,7 +84,7 @@ function log.open(l, words, place, now)
     l.kept = 0
   end
   if isGood and l.newest > since then
-    l.used = countOf(l, '(' .. text(since), '+inf')
+    l.used = call('ZCOUNT', l.key, '(' .. text(since), '+inf')
   end
   if isGood and l.used <= maxMembers and l.newest <= now then
     return l.used
@@ -115,7 +109,7 @@ end
 
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
 function log.refund(l, now, at, _, cost)
-  local n = countOf(l, text(at), text(at))
+  local n = call('ZCOUNT', l.key, text(at), text(at))
   local back = min(n, cost)
   if back > 0 and eachPart(l, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
     call('DEL', l.key)

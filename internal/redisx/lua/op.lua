@@ -18,13 +18,6 @@ local function heldOf(l)
   return l.kind == 0 and l.pair.heldCount or l.pair.heldCost
 end
 
--- reopen opens a limit again whose state another one of the plan may have changed.
-local function reopen(plan, l, now)
-  if plan.shared then
-    openState(l, now)
-  end
-end
-
 -- waitOf returns the wait of a limit in view of what the pair holds and its ban, and whether only holds are in the way.
 local function waitOf(plan, l, now)
   local wait
@@ -84,12 +77,14 @@ local function addHold(op, now, cost)
   addCell(op.pair, newCell(holdCell, endOfHold(now), cost, op.of, 1, groupOf(op, now)))
 end
 
--- chargeAll charges cost to all limits of an op, whether it fits or not.
+-- chargeAll charges cost to all limits of an op, whether it fits or not. If limits share a state, another charge may have changed it.
 local function chargeAll(plan, op, cost, now)
   local limits = cost > 0 and op.charged or none
   for i = 1, #limits do
     local l = limits[i]
-    reopen(plan, l, now)
+    if plan.shared then
+      openState(l, now)
+    end
     chargeState(l, now, cost, l.wait < 0 and l.book or l.charge)
   end
 end
@@ -128,7 +123,7 @@ end
 -- fits reports whether all limits of an op, but those in flight, admit a cost.
 local function fits(plan, op, cost, now)
   for _, l in ipairs(op.limits) do
-    ask(l, cost)
+    l.asked, l.room = cost, l.full - cost * l.period
     if l.kind > 0 and waitOf(plan, l, now) ~= 0 then
       return false
     end
@@ -147,7 +142,7 @@ settle[adjust] = function(plan, op, now, at)
     chargeAll(plan, op, more, now)
   elseif more < 0 and at >= pair.resetAt and not (turn and pair.bannedUntil > max(turn, now)) then -- others may wait for its end
     for _, l in ipairs(op.charged) do
-      reopen(plan, l, now)
+      openState(l, now)
       l.algorithm.refund(l, now, at, turn, -more)
     end
   end
@@ -177,10 +172,10 @@ settle[ban] = function(_, op, now)
   addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
 end
 
-settle[grant] = function(plan, op, now)
+settle[grant] = function(_, op, now)
   local n = op.cost - op.final
   for _, l in ipairs(op.charged) do
-    reopen(plan, l, now)
+    openState(l, now)
     if l.algorithm ~= bucket then
       addGrant(op.pair, l.kind, l.ends or now + l.micros, n)
     elseif n > 0 then
@@ -219,7 +214,7 @@ end
 settle[lend] = function(plan, op, now)
   local ahead = (op.pair.bannedUntil > now or #op.charged < #op.limits) and 0 or op.cost
   for _, l in ipairs(op.charged) do
-    reopen(plan, l, now)
+    openState(l, now)
     ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l)), 2))
   end
   chargeAll(plan, op, ahead, now)

@@ -105,12 +105,6 @@ local function newPlan(text)
   return plan
 end
 
--- ask sets what a limit is asked.
-local function ask(l, cost)
-  l.asked = cost
-  l.room = l.full - cost * l.period
-end
-
 -- askedBeside returns what a limit of a plan asks of the state of another one. Peeks ask alone, and dry runs separately, because they
 -- must not make others fail. A limit in flight counts requests.
 local function askedBeside(other, l)
@@ -135,7 +129,7 @@ local function setNumbers(plan, numbers)
     for k = 1, plan.shared and #decided or 0 do
       asked = min(asked + askedBeside(decided[k], l), maxExact)
     end
-    ask(l, asked)
+    l.asked, l.room = asked, l.full - asked * l.period
   end
   return plan
 end

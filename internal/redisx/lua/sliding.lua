@@ -116,29 +116,24 @@ function sliding.words(l)
   return unpack(l.ring, 1, l.size)
 end
 
--- giveBack takes cost back from the sub-bucket of an instant.
-local function giveBack(l, at, cost)
-  local ring, n, width, ends = l.ring, l.n, l.width, endOf(l.width, at)
-  local i = ends / width % n + 6
-  if ends > ring[4] or ends < ring[5] or ring[i] == 0 then
-    return
-  end
-  cost = min(cost, ring[i])
-  ring[3], ring[i] = max(0, ring[3] - cost), ring[i] - cost
-  while ring[4] > ring[5] and ring[ring[4] / width % n + 6] == 0 do
-    ring[4] = ring[4] - width
-  end
-  while ring[5] < ring[4] and ring[ring[5] / width % n + 6] == 0 do
-    ring[5] = ring[5] + width
-  end
-  store(l)
-end
-
--- refund takes back a charge of cost at an earlier instant from all siblings, as far as it still counts.
+-- refund takes back a charge of cost from the sub-bucket of an earlier instant, of all siblings, as far as it still counts.
 function sliding.refund(l, _, at, _, cost)
-  giveBack(l, at, cost)
-  for _, other in ipairs(l.siblings or none) do
-    giveBack(other, at, cost)
+  local siblings = l.siblings or none
+  for k = 0, #siblings do
+    local one = siblings[k] or l
+    local ring, n, width, ends = one.ring, one.n, one.width, endOf(one.width, at)
+    local i = ends / width % n + 6
+    local back = ends <= ring[4] and ends >= ring[5] and min(cost, ring[i]) or 0
+    if back > 0 then
+      ring[3], ring[i] = max(0, ring[3] - back), ring[i] - back
+      while ring[4] > ring[5] and ring[ring[4] / width % n + 6] == 0 do
+        ring[4] = ring[4] - width
+      end
+      while ring[5] < ring[4] and ring[ring[5] / width % n + 6] == 0 do
+        ring[5] = ring[5] + width
+      end
+      store(one)
+    end
   end
 end
 

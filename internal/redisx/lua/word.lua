@@ -4,31 +4,29 @@
 -- applications use in tests, has no such library.
 local word = 8
 
-local function wordsWithoutStruct()
-  return {
-    pack = function(_, ...)
-      local text = ''
-      for _, n in ipairs({...}) do
-        for i = 0, word - 1 do
-          text = text .. string.char(floor(n / 256 ^ i) % 256)
-        end
+local wordsWithoutStruct = { -- the same functions
+  pack = function(_, ...)
+    local text = ''
+    for _, n in ipairs({...}) do
+      for i = 0, word - 1 do
+        text = text .. string.char(floor(n / 256 ^ i) % 256)
       end
-      return text
-    end,
-    unpack = function(form, s, first)
-      local numbers = {}
-      for i = 1, #form - 1 do
-        numbers[i] = 0
-        for at = word - 1, 0, -1 do
-          numbers[i] = 256 * numbers[i] + string.byte(s, (first or 1) + word * (i - 1) + at)
-        end
+    end
+    return text
+  end,
+  unpack = function(form, s, first)
+    local numbers = {}
+    for i = 1, #form - 1 do
+      numbers[i] = 0
+      for at = word - 1, 0, -1 do
+        numbers[i] = 256 * numbers[i] + string.byte(s, (first or 1) + word * (i - 1) + at)
       end
-      return unpack(numbers)
-    end,
-  }
-end
+    end
+    return unpack(numbers)
+  end,
+}
 
-local struct = rawget(_G, 'struct') or wordsWithoutStruct()
+local struct = rawget(_G, 'struct') or wordsWithoutStruct
 local pack, unpackWords = struct.pack, struct.unpack
 local format, sub, byte, unpack = string.format, string.sub, string.byte, unpack
 local call, tryCall = redis.call, redis.pcall
