@@ -64,7 +64,7 @@ func TestSpillgateCountsEveryRule(t *testing.T) {
 	rule := func(name string, n int) core.Rule {
 		return core.Rule{Name: name, Key: keyfunc.RemoteIP, Limits: []core.Limit{core.Every(n, five.Period)}}
 	}
-	limits(t, peers.SpillgateRedisRules([]core.Rule{rule("a", 100), rule("b", five.Rate)}, client).Worker())
+	limits(t, peers.SpillgateRedisRules([]core.Rule{rule("a", 100), rule("b", five.Rate)}, 1, client).Worker())
 }
 
 func TestRedisContestantsLimit(t *testing.T) {

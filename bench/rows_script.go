@@ -59,12 +59,35 @@ func scriptRows() []*row {
 	for _, s := range shapes() {
 		r.bounds = append(r.bounds, atMost(s.name, redisRate, s.bound))
 	}
-	r.bounds = append(r.bounds, atMost("calendar window", "fixed window", 1.1))
+	r.bounds = append(r.bounds, atMost("calendar window", "fixed window", 1.1), atMostIn("client CPU µs", "token bucket", redisRate, 1.2))
 	r.counts = []bound{
 		atMostIn(instructions, "token bucket", redisRate, 0.9), atMostIn(instructions, "fixed window", redisRate, 0.85),
 		atMostIn(instructions, "three buckets, two identities", redisRate, 1.4),
 	}
-	return []*row{&r}
+	return []*row{&r, {
+		name: "Redis, one decision of one caller, costs that vary", unit: r.unit, open: openCosts,
+		task:   "Such a decision of cost 1, and of costs of 1 to 100,000, which tokens of a language model or bytes of an upload are.",
+		bounds: []bound{atMost("one bucket, varying costs", "one bucket", 1.2), atMost("three limits, varying costs", "three limits", 1.2)},
+	}}
+}
+
+// openCosts opens the same rules for cost 1 and for costs that vary.
+func openCosts(e *env, f *setup) error {
+	const n = 100_000_000
+	var all []stored
+	for i, limits := range [][]core.Limit{{core.PerHour(n)}, {core.PerMinute(n), core.PerHour(n), core.PerDay(n).Using(core.FixedWindow)}} {
+		for _, most := range []int{1, 100_000} {
+			name := [...]string{"one bucket", "three limits"}[i]
+			if most > 1 {
+				name += ", varying costs"
+			}
+			rules := []core.Rule{{Name: fmt.Sprintf("costs%d-%d", i, most), Key: keyfunc.RemoteIP, Limits: limits}}
+			all = append(all, stored{name, ours, func(_ peers.Limit, c redis.UniversalClient) *peers.Store {
+				return peers.SpillgateRedisRules(rules, most, c)
+			}})
+		}
+	}
+	return e.openScripts(f, all)
 }
 
 // scripts lists the contestants of scriptRows.
@@ -72,7 +95,7 @@ func scripts() []stored {
 	all := []stored{{redisRate, peer, peers.RedisRate}, {ulule, peer, peers.UluleRedis}}
 	for _, s := range shapes() {
 		all = append(all, stored{s.name, ours, func(_ peers.Limit, c redis.UniversalClient) *peers.Store {
-			return peers.SpillgateRedisRules(s.rules, c)
+			return peers.SpillgateRedisRules(s.rules, 1, c)
 		}})
 	}
 	return all
@@ -85,8 +108,11 @@ func countScript(e *env, _ program, name string) (float64, error) {
 	return e.inServer(all[i].open)
 }
 
-func openScript(e *env, f *setup) error {
-	return e.openStored(f, scripts(), plenty, func(s *peers.Store, c *redis.Client) func() (sample, error) {
+func openScript(e *env, f *setup) error { return e.openScripts(f, scripts()) }
+
+// openScripts opens stores that one caller asks, by the server's time and the client's.
+func (e *env) openScripts(f *setup, all []stored) error {
+	return e.openStored(f, all, plenty, func(s *peers.Store, c *redis.Client) func() (sample, error) {
 		return metered(e.load(s, 1, uniform(redisKeys), admitted, counted(typical)), scriptTime(c), own())
 	})
 }

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,8 +26,9 @@ func SpillgateRedisMany(limits []Limit, client redis.UniversalClient) *Store {
 	return LimitingSix("spillgate", redisstore.New(client), limits)
 }
 
-// SpillgateRedisRules is Limiter.Take of a claim of each of rules, all with the same key, on top of a redisstore.
-func SpillgateRedisRules(rules []core.Rule, client redis.UniversalClient) *Store {
+// SpillgateRedisRules is Limiter.Take of a claim of each of rules, all with the same key and a random cost of at most mostCost, on top
+// of a redisstore.
+func SpillgateRedisRules(rules []core.Rule, mostCost int, client redis.UniversalClient) *Store {
 	limiter := core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(storeTimeout)))
 	return &Store{Name: "spillgate", Worker: func() Take {
 		claims := make([]core.Claim, len(rules))
@@ -34,8 +36,9 @@ func SpillgateRedisRules(rules []core.Rule, client redis.UniversalClient) *Store
 			claims[i].Rule = r.Name
 		}
 		return func(key string) bool {
+			cost := 1 + rand.IntN(mostCost)
 			for i := range claims {
-				claims[i].Key = key
+				claims[i].Key, claims[i].Cost = key, cost
 			}
 			d, err := limiter.Take(background, claims...)
 			return d.Allowed && d.Degraded == nil && err == nil
