@@ -3,6 +3,7 @@ package lease
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -63,19 +64,28 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	defer t.refills.Add(-1)
 	r := e.refill
 	e.refill = nil
-	t.returned(unused, err)
+	if errors.As(err, new(NotRefunded)) { // the next call for the key refunds it
+		for i := range unused {
+			e.unused.add(unused[i].At.UnixMicro(), int64(unused[i].Cost))
+		}
+	} else {
+		t.returned(unused, err)
+	}
 	now := t.now()
 	e.advance(now, length)
 	switch {
 	case err != nil:
 		e.pause = pauseSpans
 	case e.gone:
-		t.returnLater(e.refunds(Unused{left[0].At.UnixMicro(), charged}))
+		e.unused.add(left[0].At.UnixMicro(), charged)
 	default:
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
 		if !r.heard || e.isNews(left) {
 			e.report(left, now)
 		}
+	}
+	if e.gone {
+		t.returnLater(e.refunds(e.takeUnused()))
 	}
 }
 

@@ -44,7 +44,10 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	var room [4]part
 	parts := room[:0]
 	for i := range claims {
-		p, results, ok := t.takeLease(claims, i, false, dst)
+		p, results, ok := part{}, dst, claims[i].Lease > 0
+		if ok {
+			p, results, ok = t.takeLease(claims, i, false, dst)
+		}
 		if !ok {
 			t.putBack(parts)
 			return dst[:start], false
