@@ -230,7 +230,7 @@ func (c *receipt) atTurn() receipt {
 	return later
 }
 
-// addHeld adds later, the decision about those of claims that are held, to c, the decision about all of them before the turn.
+// addHeld replaces the peeks in c, the decision before the turn, by later, which decides the claims that are held.
 func (c *receipt) addHeld(claims []asked, later *receipt) {
 	var results []Result
 	all, held, after := c.claims(), later.claims(), later.results()

@@ -37,7 +37,7 @@ func signal(s *scene, sig syscall.Signal) {
 func TestConnectionFaults(t *testing.T) {
 	for _, f := range []fault{
 		{
-			name: "rejected", says: "refused|" + cut + "|" + late, // go-redis dials for 1.7s before it says so
+			name: "rejected", says: syscall.ECONNREFUSED.Error() + "|" + cut + "|" + late, // go-redis dials for 1.7s before it says so
 			begin: func(s *scene) { s.proxy.Reject() },
 			end:   func(s *scene) { s.proxy.Accept(s) },
 		},

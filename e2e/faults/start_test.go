@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +18,7 @@ func TestWrongFromTheStart(t *testing.T) {
 		options redis.Options
 		says    string
 	}{
-		"address":     {redis.Options{Addr: redistest.FreeAddr(t), Password: "secret"}, "refused|" + late},
+		"address":     {redis.Options{Addr: redistest.FreeAddr(t), Password: "secret"}, syscall.ECONNREFUSED.Error() + "|" + late},
 		"no password": {redis.Options{Addr: s.server.Addr}, "NOAUTH|unauthenticated"},
 		"password":    {redis.Options{Addr: s.server.Addr, Password: "wrong"}, "WRONGPASS"},
 		"user":        {redis.Options{Addr: s.server.Addr, Username: "nobody", Password: "secret"}, "WRONGPASS"},

@@ -59,7 +59,7 @@ func (j *job) marked(err error) error {
 	return err
 }
 
-// do decides or settles j in one run if its keys may share one, or else in parts: those of a settlement end by themselves.
+// do decides or settles j in one run if its keys may share one, or else in parts. Each part of a settlement is settled by itself.
 func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) (err error) {
 	if how != anyKeys {
 		how.split(j, s.layout)
