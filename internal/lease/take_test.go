@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -157,6 +158,21 @@ func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
 	c.Cost = 11
 	_, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil)
 	expect.True(t, !ok && e.refill == nil && e.available() == 20, "decided: %v, %d left", ok, e.available())
+}
+
+func TestAKeyThatIsUsedAgainWithinItsLeaseIsLeased(t *testing.T) {
+	k, other := leasedFor("k", "100/d"), leasedFor("other", "100/d")
+	for _, claims := range [][]core.Claim{{k}, {k, other}} {
+		for after, want := range map[time.Duration]int{k.Lease - time.Microsecond: len(claims), k.Lease: 0} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFake(t)
+				must.Get(s.Take(t.Context(), claims, nil))(t)
+				time.Sleep(after)
+				must.Get(s.Take(t.Context(), claims, nil))(t)
+				expect.Equal(t, s.LeaseStats().Keys, want, "%d claims, again after %v: keys", len(claims), after)
+			})
+		}
+	}
 }
 
 // TestAColdKeyAllocatesNothing checks that a key that is asked for once costs nothing beside its call.
