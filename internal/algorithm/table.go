@@ -95,7 +95,7 @@ var inFlight = Row{
 	Open:   func(*State) int64 { return 0 },
 }
 
-// Open opens s, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
+// Open opens s, unless the rate is 0, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
 func (s *State) Open(cost int64) (wait int64) {
 	l := s.Limit
 	if l.Rate == 0 { // nothing is admitted, whatever is granted
