@@ -106,7 +106,7 @@ func newProgram(t *testing.T) *program {
 	t.Helper()
 	goProxy := must.Get(proxy())(t)
 	p := &program{t: t, dir: t.TempDir()}
-	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY="+goProxy, "GONOSUMDB="+own, "GONOSUMCHECK=1",
+	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOPROXY="+goProxy, "GONOSUMDB="+own, "GONOSUMCHECK=1",
 		"GOMODCACHE="+filepath.Join(scratch, "cache"))
 	p.run("go", "mod", "init", "example.com/program")
 	return p
