@@ -65,11 +65,18 @@ func (g *ring) until(period, now, target int64) int64 {
 		return max(0, g.At+period-now)
 	}
 	left, end := g.Level-*g.at(g.oldest), g.oldest
-	for left > target {
+	for left > target && end < g.At {
 		end += g.width
 		left -= *g.at(end)
 	}
 	return max(0, end+period-now)
+}
+
+// UntilCounted returns how long after now a ring takes to count no more than target: it has the sum of its counters, the ends of the
+// newest and of the oldest sub-bucket that counts something, and the counters, that of a sub-bucket at its end / width.
+func (l *Limit) UntilCounted(sum, newest, oldest int64, counters []int64, now, target int64) int64 {
+	g := ring{&Record{Level: sum, At: newest}, &Log{n: counters, oldest: oldest}, l.Width}
+	return g.until(l.Micros, now, target)
 }
 
 // moveTo makes the sub-bucket of now the newest. Counts of later sub-buckets, which the clock has left behind, move to it. Counts

@@ -24,7 +24,7 @@ func (j *job) prepare(peek bool) {
 	}
 	var planBuf, wordBuf [512]byte
 	plan, words := append(planBuf[:0], letter), wordBuf[:0]
-	j.load, j.settled, j.plain, j.usages = 0, 0, 0, slices.Grow(j.usages[:0], decided)[:decided]
+	j.load, j.settled, j.stored, j.usages = 0, 0, 0, slices.Grow(j.usages[:0], decided)[:decided]
 	rest := j.usages
 	for i := range j.ops {
 		o := &j.ops[i]
@@ -38,9 +38,10 @@ func (j *job) prepare(peek bool) {
 			l := &o.limits[n]
 			plan = j.appendPlan(plan, o, l, n == 0)
 			j.load += o.load(l)
-			if o.isDecided() {
-				j.plain += replied(l)
+			if n == 0 && (i == 0 || o.place != j.ops[i-1].place) {
+				j.stored++
 			}
+			j.stored += stateWords(l)
 		}
 	}
 	if string(plan) != j.plan { // j may start with the plan and the words of an earlier job

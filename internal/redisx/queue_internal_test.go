@@ -533,7 +533,7 @@ func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
 			reply = append(reply, rare*-algorithm.MaxExact, 0)
 			c.settles.Add(1)
 		} else {
-			reply = append(reply, 36e6, 100*3600e6, 0)
+			reply = append(reply, rare*-algorithm.MaxExact, 36e6, 0, 36e6, 3600e6, grantZero)
 			c.takes.Add(1)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 // The codes that a reply may begin with: see lua/op.lua.
 const (
-	plain  = iota // there is none
+	stored = iota // there is none: the reply is the pairs as they are stored
 	failed        // the request could not be decided
 	farOff        // the clock of this process is wrong
-	rare          // the reply has more numbers
+	rare          // the reply has numbers for each limit
 	held          // the same, and requests in flight caused a denial
 	full          // a log cannot hold what is granted
 )
@@ -22,7 +22,7 @@ const (
 // codeOf returns the code of a reply.
 func codeOf(reply []int64) int64 {
 	if len(reply) == 0 || reply[0] > -algorithm.MaxExact {
-		return plain
+		return stored
 	}
 	return reply[0] / -algorithm.MaxExact
 }
@@ -39,12 +39,17 @@ const (
 	grantZero = 1 << 52
 )
 
-// replied returns how many numbers a reply without a code has for a limit.
-func replied(l *algorithm.Limit) int {
-	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.FixedWindow {
-		return 3
+// stateWords returns how many words the state of a limit has, or 0 if no reply has that: see the files of lua/ about algorithms.
+func stateWords(l *algorithm.Limit) int {
+	switch l.Algorithm {
+	case algorithm.TokenBucket:
+		return 6
+	case algorithm.FixedWindow:
+		return 4
+	case algorithm.SlidingWindow:
+		return 6 + int(algorithm.CeilDiv(l.Micros, l.Width))
 	}
-	return 4
+	return 0
 }
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
@@ -52,8 +57,8 @@ var errScript = errors.New("the script failed; the log of the Redis server says 
 // lengthOf returns how many numbers a reply that begins with what is about j must have for j.
 func (j *job) lengthOf(reply []int64) int {
 	switch codeOf(reply) {
-	case plain:
-		return j.plain
+	case stored:
+		return j.stored
 	case failed, farOff, full:
 		return 1
 	}
@@ -70,11 +75,11 @@ func (j *job) read() error {
 		return errFarOff
 	case code == full:
 		return errFull
-	case len(reply) != j.lengthOf(reply) || code > full || code == plain && j.settled > 0:
+	case len(reply) != j.lengthOf(reply) || code > full || code == stored && j.settled > 0:
 		return fmt.Errorf("the script replied %d to %d limits and %d settlements", reply, len(j.usages), j.settled)
 	}
 	moved := []int64(nil)
-	if code != plain {
+	if code != stored {
 		moved, reply = reply[1:1+j.settled], reply[1+j.settled:]
 	}
 	j.held = code == held
@@ -84,14 +89,22 @@ func (j *job) read() error {
 			o.moved, moved = moved[0], moved[1:]
 			ok = exact(o.moved) && (o.does != lend || o.moved <= o.cost)
 		}
+		o.at = j.at
 		for n := range o.usages {
-			l, each := &o.limits[n], rareWords
-			if code == plain {
-				each = replied(l)
+			u, l := &o.usages[n], &o.limits[n]
+			if code == stored {
+				if n == 0 && (i == 0 || o.place != j.ops[i-1].place) {
+					reply = reply[1:] // until when the pair is kept
+				}
+				ok = ok && u.readState(reply[:stateWords(l)], o, l)
+				reply = reply[stateWords(l):]
+			} else {
+				ok = ok && u.read(reply[:rareWords], o)
+				reply = reply[rareWords:]
 			}
-			o.at = j.at
-			ok = ok && o.usages[n].read(reply[:each], o, l)
-			reply = reply[each:]
+			for _, n := range [...]int64{u.Remaining, u.Over, u.Refill, u.Reset, max(u.Granted, -u.Granted)} {
+				ok = ok && exact(n)
+			}
 		}
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
@@ -100,31 +113,34 @@ func (j *job) read() error {
 	return nil
 }
 
-// read sets u to the usage of l, a limit of o, from the numbers in the reply. It reports false if the numbers are impossible.
-func (u *usage) read(r []int64, o *op, l *algorithm.Limit) (ok bool) {
-	if *u = (usage{retry: r[0]}); u.retry < -1 {
+// read sets u to the usage of a limit of o from the numbers of a reply with a code. It reports false if the numbers are impossible.
+func (u *usage) read(r []int64, o *op) (ok bool) {
+	*u = usage{retry: r[0]}
+	if u.retry < -1 {
 		u.retry, u.wait = 0, -1-u.retry
 	}
-	ok = u.wait <= o.maxWait && u.retry <= algorithm.MaxExact
-	switch {
-	case len(r) > 3:
-		u.Remaining, u.Over, u.Refill, u.Reset = max(r[1], 0), max(-r[1], 0), r[2], r[3]
-		if len(r) == rareWords {
-			u.Granted = r[4] - grantZero
-		}
-	case !exact(r[1]) || !exact(r[2]) || l.Algorithm == algorithm.TokenBucket && r[2] >= l.Unit:
-		return false
-	default:
-		switch missing := u.Set(l, r[1], 0); {
-		case missing && l.Algorithm == algorithm.TokenBucket:
-			b := algorithm.Bucket{Level: r[1], At: o.at - r[2]}
+	u.Remaining, u.Over, u.Refill, u.Reset, u.Granted = max(r[1], 0), max(-r[1], 0), r[2], r[3], r[4]-grantZero
+	return u.wait <= o.maxWait && u.retry <= algorithm.MaxExact
+}
+
+// readState sets u to the usage of l, a limit of o that has admitted it, from the words of its state: see the files of lua/ about
+// algorithms. It reports false if the words are impossible.
+func (u *usage) readState(r []int64, o *op, l *algorithm.Limit) (ok bool) {
+	*u = usage{}
+	switch l.Algorithm {
+	case algorithm.TokenBucket:
+		b := algorithm.Bucket{Level: r[2], At: r[3]}
+		if ok = exact(b.Level) && b.At <= o.at && o.at-b.At < l.Unit; ok && u.Set(l, b.Level, 0) {
 			u.Refill, u.Reset = b.Until(l, l.Rate, o.at, (l.Capacity-u.Remaining-1)*l.Period), b.Until(l, l.Rate, o.at, 0)
-		case missing:
-			u.Refill, u.Reset = r[2], r[2]
 		}
-	}
-	for _, n := range [...]int64{u.Remaining, u.Over, u.Refill, u.Reset, max(u.Granted, -u.Granted)} {
-		ok = ok && exact(n)
+	case algorithm.FixedWindow:
+		if ok = exact(r[1]); ok && u.Set(l, r[1], 0) {
+			u.Refill, u.Reset = r[3]-o.at, r[3]-o.at
+		}
+	case algorithm.SlidingWindow:
+		if ok = exact(r[2]) && r[3] >= r[4] && r[3]-r[4] <= l.Micros+l.Width && exact(r[3]) && exact(r[4]); ok && u.Set(l, r[2], 0) {
+			u.Refill, u.Reset = l.UntilCounted(r[2], r[3], r[4], r[5:], o.at, l.Rate-u.Remaining-1), r[3]+l.Micros-o.at
+		}
 	}
 	return ok
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,38 +33,46 @@ import (
 func TestImpossibleRepliesAreErrors(t *testing.T) {
 	const now, tooMuch, code, zero = 1_800_000_000_000_000, algorithm.MaxExact + 1, -algorithm.MaxExact, grantZero
 	s := frozenStore(t)
+	start := []int64{now, 0}
+	first := func(words ...int64) []int64 { return slices.Concat(start, words) }
+	pair := func(level, at int64) []int64 { return []int64{now, 0, 5, level, at, 0, 0} } // its first word, and a bucket
+	window := func(used, ends int64) []int64 { return []int64{0, used, 0, ends} }
+	fresh, unused := pair(1, now), window(1, now)
+	five := func(r ...int64) []int64 { return first(append([]int64{code * rare}, r...)...) }
+	bothStored := slices.Concat(fresh, unused)
 	for _, row := range []struct {
 		why   string
 		reply []int64 // to a claim of a bucket, and then to one of a bucket and a window
 		good  bool
 	}{
-		{"nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true},
-		{"a request in flight is in the way", []int64{now, 0, code * held, 1_000_000, 0, 9, 9, zero, 0, 0, 0, 0, 0, 0}, true},
-		{"both are rare", []int64{now, 0, code * rare, 0, 0, 0, 1, zero, code * held, 0, 0, 0, 0, zero, 7, 5, 0, 7, zero + 3}, true},
-		{"a cost never fits", []int64{now, 0, -1, 0, 0, 0, 0, 0, 0, 9, 0}, true},
-		{"more is used than there is", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 11, 1}, true},
-		{"requests were taken away", []int64{now, 0, code * rare, 0, 0, 0, 1, zero - 3, 0, 0, 0, 0, 9, 0}, true},
-		{"less than nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, -3, 0}, false},
-		{"a wait below never", []int64{now, 0, -2, 0, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"no such wait", []int64{now, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"no such level", []int64{now, 0, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"a level below none", []int64{now, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"a level of a tick ago", []int64{now, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, false},
-		{"a level of later", []int64{now, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0}, false},
-		{"no such number used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, math.MinInt64, 0}, false},
-		{"no such refill", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1}, false},
-		{"no such reset", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, tooMuch}, false},
-		{"no so many remain", []int64{now, 0, code * rare, 0, tooMuch, 0, 1, zero, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"no such grant", []int64{now, 0, code * rare, 0, 0, 0, 1, tooMuch + zero, 0, 0, 0, 0, 0, 0}, false},
-		{"no such code", []int64{now, 0, code * (full + 1), 1, 0, 9, 9, zero, 0, 0, 0, 0, 0, 0}, false},
-		{"one failed", []int64{now, 0, code * failed, 0, 0, 0, 0, 0, 0}, false},
-		{"a clock is far off", []int64{now, 0, code * farOff, 0, 0, 0, 0, 0, 0}, false},
-		{"a log is full", []int64{now, 0, code * full, 0, 0, 0, 0, 0, 0}, false},
-		{"too much", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"too little", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
-		{"nothing of the second", []int64{now, 0, 0, 0, 0}, false},
-		{"rare, without what is granted", []int64{now, 0, 0, 0, 0, code * rare, 0, 5, 0, 0, 0, 9, 0, 0}, false},
-		{"nothing of either", []int64{now, 0}, false},
+		{"both are admitted", slices.Concat(start, fresh, bothStored), true},
+		{"a request in flight is in the way", slices.Concat(start, []int64{code * held, 1_000_000, 0, 9, 9, zero}, bothStored), true},
+		{"both are rare", five(0, 0, 0, 1, zero, code*held, 0, 0, 0, 0, zero, 7, 5, 0, 7, zero+3), true},
+		{"a cost never fits", slices.Concat(start, fresh, []int64{code * rare, -1, 0, 0, 0, zero, 0, 0, 0, 9, zero}), true},
+		{"more is used than there is", slices.Concat(start, fresh, fresh, window(11, now+1)), true},
+		{"requests were taken away", slices.Concat(five(0, 0, 0, 1, zero-3), bothStored), true},
+		{"less than nothing is used", slices.Concat(start, fresh, fresh, window(-3, now)), false},
+		{"a wait below never", slices.Concat(five(-2, 0, 0, 0, zero), bothStored), false},
+		{"no such wait", slices.Concat(five(tooMuch, 0, 0, 0, zero), bothStored), false},
+		{"no such level", slices.Concat(start, pair(tooMuch, now), bothStored), false},
+		{"a level below none", slices.Concat(start, pair(-1, now), bothStored), false},
+		{"a level of a tick ago", slices.Concat(start, pair(1, now-1), bothStored), false},
+		{"a level of later", slices.Concat(start, pair(1, now+1), bothStored), false},
+		{"no such number used", slices.Concat(start, fresh, fresh, window(math.MinInt64, now)), false},
+		{"a window that has ended", slices.Concat(start, fresh, fresh, window(1, now-1)), false},
+		{"no such end", slices.Concat(start, fresh, fresh, window(1, math.MinInt64)), false},
+		{"no such reset", slices.Concat(five(0, 0, 0, tooMuch, zero), bothStored), false},
+		{"no so many remain", slices.Concat(five(0, tooMuch, 0, 1, zero), bothStored), false},
+		{"no such grant", slices.Concat(five(0, 0, 0, 1, tooMuch+zero), bothStored), false},
+		{"no such code", slices.Concat(start, []int64{code * (full + 1), 1, 0, 9, 9, zero}, bothStored), false},
+		{"one failed", slices.Concat(start, []int64{code * failed}, bothStored), false},
+		{"a clock is far off", slices.Concat(start, []int64{code * farOff}, bothStored), false},
+		{"a log is full", slices.Concat(start, []int64{code * full}, bothStored), false},
+		{"too much", slices.Concat(start, fresh, bothStored, []int64{0}), false},
+		{"too little", slices.Concat(start, fresh, bothStored[1:]), false},
+		{"nothing of the second", slices.Concat(start, fresh), false},
+		{"rare, without what is granted", slices.Concat(start, fresh, []int64{code * rare, 0, 5, 0, 0, 0, 9, 0, 0}), false},
+		{"nothing of either", start, false},
 		{"no number of repairs", []int64{now}, false},
 		{"nothing", nil, false},
 	} {
@@ -74,6 +83,32 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 			err = errors.Join(one.read(), two.read())
 		}
 		expect.True(t, (err == nil) == row.good, "%s: %d: %v, want it to be good: %v", row.why, row.reply, err, row.good)
+	}
+}
+
+func TestImpossibleRingsAreErrors(t *testing.T) {
+	const now, width = 1_800_000_000_000_000, 6_000_000
+	s := frozenStore(t)
+	for _, row := range []struct {
+		sum, newest, oldest int64
+		good                bool
+	}{
+		{3, now + width, now, true},
+		{-1, now + width, now, false},
+		{algorithm.MaxExact + 1, now + width, now, false},
+		{3, now, now + width, false},
+		{3, now + width, width, false}, // it would have thousands of counters
+		{3, math.MaxInt64, now, false},
+		{3, now + width, math.MinInt64, false},
+		{9, now + width, now, true}, // a sum that no counters add up to
+	} {
+		j := s.jobOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m;sliding-window")})
+		reply := append([]int64{now, 0, now, 0, width, row.sum, row.newest, row.oldest}, make([]int64, 11)...)
+		err := s.decider.server.deliver(reply, []*job{j})
+		if err == nil {
+			err = j.read()
+		}
+		expect.True(t, (err == nil) == row.good, "%d: %v, want it to be good: %v", reply, err, row.good)
 	}
 }
 

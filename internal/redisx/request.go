@@ -63,7 +63,7 @@ type job struct {
 	words   string   // what else the script reads: costs and waits
 	load    int      // upper bound of the server's work
 	settled int      // how many ops settle
-	plain   int      // how many numbers a reply without a code has
+	stored  int      // how many words a reply without a code has
 	parts   []job    // that do the job, if no single run can
 
 	at     int64   // the server's clock

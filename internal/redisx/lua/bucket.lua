@@ -4,7 +4,7 @@
 -- millisecond or a second: 0, 1 or 2 more in kind, its code, says which.
 --
 -- Buckets of one period are siblings. Each drains at its own rate, and the fullest one says what is used.
-local bucket = {hasSiblings = true}
+local bucket = {hasSiblings = true, isRead = true}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
@@ -200,11 +200,6 @@ function bucket.giveBack(l, now, n)
       store(one)
     end
   end
-end
-
--- tell returns the level, and how old that is.
-function bucket.tell(l, now)
-  return l.level, now - l.at
 end
 
 -- ends returns the instant from which a state is empty.

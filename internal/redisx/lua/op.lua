@@ -1,17 +1,14 @@
 -- Decides and settles the ops of a request. Those that settle go first, one after the other. Those that are decided are decided
 -- together: all or nothing, but dry runs only for themselves.
 --
--- The reply has numbers for each limit of the ops that are decided. The first is the wait, which is 0 if the limit admits the request,
--- -1 if it never does, and -1 - n if the request waits n microseconds for its turn. Of a bucket, its level and the age of that follow; of
--- a window, what is used and how long it still is. Of any other limit, and of each if a pair has cells or was taken apart, it is how many
--- requests remain, negative if more is used than there is, and the waits until there is one more and until nothing is used; a code then
--- comes first.
--- A number for each op that settles follows: the instant from which its hold counts after a renewal, or the requests charged ahead,
--- else 0. Each limit then has a fifth number: what it is granted now, plus grantZero.
---
--- A code is a multiple of -maxExact, which no wait reaches.
+-- The reply to a request that is charged at once is the pairs as they are stored, if they have no cells and the process reads the states of
+-- their algorithms. Any other reply begins with a code, which is a multiple of -maxExact. Behind rare or held, it has a number for each op
+-- that settles: the instant from which its hold counts after a renewal, or the requests charged ahead, else 0. Numbers for each limit of
+-- the ops that are decided follow. The first is the wait, which is 0 if the limit admits the request, -1 if it never does, and -1 - n if
+-- the request waits n microseconds for its turn. The others are how many requests remain, negative if more is used than there is, the
+-- waits until there is one more and until nothing is used, and what is granted now, plus grantZero.
 local failed, farOff, rare, held, full = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact, -5 * maxExact
-local out = {} -- the numbers that are replied
+local out, numbers = {}, {} -- the texts that are replied, and the numbers of one of them
 
 -- heldOf returns what is held of a limit.
 local function heldOf(l)
@@ -221,8 +218,8 @@ settle[lend] = function(plan, op, now)
   return ahead
 end
 
--- settleAll settles all ops that settle behind the first n numbers of out, and reports whether the logs have room for all grants.
-local function settleAll(plan, now, n)
+-- settleAll settles all ops that settle, and reports whether the logs have room for all grants.
+local function settleAll(plan, now)
   local settled = plan.settled
   for i = 1, #settled do
     local op = settled[i]
@@ -234,66 +231,78 @@ local function settleAll(plan, now, n)
     end
   end
   for i = 1, #settled do
-    out[n + i] = settle[settled[i].does](plan, settled[i], now) or 0
+    numbers[i + 1] = settle[settled[i].does](plan, settled[i], now) or 0
   end
   return true
 end
 
--- reportEach writes the reply about limits, with a fifth number for each, behind the first n numbers of out.
-local function reportEach(plan, now, n)
-  local limits = plan.decided
+-- packed returns a code and the numbers behind it, n in all, as words.
+local function packed(code, n)
+  local first = n <= maxWords and n or maxWords
+  numbers[1] = code
+  local text = pack(formats[first], unpack(numbers, 1, first))
+  for i = maxWords + 1, n, maxWords do
+    local last = min(n, i + maxWords - 1)
+    text = text .. pack(formats[last - i + 1], unpack(numbers, i, last))
+  end
+  return text
+end
+
+-- reportEach returns a reply that begins with a code, and tells what each limit leaves behind the numbers of the ops that settle.
+local function reportEach(plan, now, code)
+  local limits, n = plan.decided, #plan.settled + 1
   for i = 1, #limits do
     local l = limits[i]
     if not l.isStateless and (plan.shared or l.siblings) then -- a charge may have changed the state
       openState(l, now)
     end
-    local pair, held, granted, free, refill, reset = l.pair, heldOf(l), 0, report(l, now)
-    local least = held > 0 and hint or 0
-    if free >= 0 then
-      free = max(0, free - held)
+    local pair, granted, free, refill, reset = l.pair, 0, report(l, now)
+    if pair.cells[1] then
+      local held, ban = heldOf(l), pair.bannedUntil - now
+      local least = max(held > 0 and hint or 0, ban)
+      if free >= 0 then
+        free = ban > 0 and 0 or max(0, free - held)
+      end
+      if pair.grants > 0 and l.rate > 0 then
+        granted = min(grantedAt(l, now), l.mostGranted)
+      end
+      refill, reset = max(refill, least), max(reset, least)
     end
-    if pair.bannedUntil > now then
-      least, free = max(least, pair.bannedUntil - now), min(free, 0)
-    end
-    if pair.grants > 0 and l.rate > 0 then
-      granted = min(grantedAt(l, now), l.mostGranted)
-    end
-    out[n + 1], out[n + 2], out[n + 3] = l.wait, free, refill > least and refill or least
-    out[n + 4], out[n + 5] = reset > least and reset or least, granted + grantZero
+    numbers[n + 1], numbers[n + 2], numbers[n + 3], numbers[n + 4], numbers[n + 5] = l.wait, free, refill, reset, granted + grantZero
     n = n + 5
   end
-  return n
+  return packed(code, n)
 end
 
--- doApart does a request of any kind, whose keys follow keyList[first], and writes the reply behind the first n numbers of out. It takes
+-- doApart does a request of any kind, whose keys follow keyList[first], and writes the reply behind the first n texts of out. It takes
 -- the pairs apart. A plain plan has another one for that, so that its own limits never have siblings, and its pairs no cells.
 local function doApart(plan, keyList, first, now, n)
   if plan.isPlain then
     plan = setNumbers(plans['-' .. plan.text], plan.numbers)
   end
-  local pairs, at = plan.pairs, n + 1
+  local pairs = plan.pairs
   for k = 1, #pairs do
     takeApart(pairs[k], keyList[first + k], now)
   end
-  if not settleAll(plan, now, at) then
-    out[at] = full
+  if not settleAll(plan, now) then
+    out[n + 1] = packed(full, 1)
   else
     local admitted, isHeld = decide(plan, plan.together, now, true)
     if plan.dry[1] then
       decide(plan, plan.dry, now, admitted)
     end
-    out[at], n = isHeld and held or rare, reportEach(plan, now, at + #plan.settled)
+    out[n + 1] = reportEach(plan, now, isHeld and held or rare)
   end
   for k = 1, #pairs do
     saveChanged(pairs[k], now) -- also if a log has no room: holds may have ended
   end
-  return max(n, at)
+  return n + 1
 end
 
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
 -- where they are. It returns nil for other pairs, and if a state has to change because the clock went back.
 local function doPlain(plan, keyList, first, now, n)
-  local pairs, admitted, out = plan.pairs, true, out
+  local pairs, charges, isRead, out = plan.pairs, plan.charges, plan.isRead and plan.charges, out
   for k = 1, #pairs do
     local pair, key = pairs[k], keyList[first + k]
     local value = tryCall('HGET', key, 's') or pair.blank
@@ -308,31 +317,25 @@ local function doPlain(plan, keyList, first, now, n)
       if not used then
         return nil
       elseif used > l.room then
-        wait = fallsTo(l, now, l.room)
+        wait, isRead = fallsTo(l, now, l.room), false
         if wait > 0 and l.op.turn > 0 then
           wait = bookTurn(l, wait, now)
         end
         if wait >= -1 then
-          admitted = false
+          charges = false
         end
       end
       l.wait = wait
     end
   end
-  admitted = admitted and plan.charges
-  for k = 1, #pairs do
+  for k = 1, charges and #pairs or 0 do
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
-      local wait = l.wait
-      if admitted then
-        local ends = (wait < 0 and l.book or l.charge)(l, now, l.asked)
-        if ends > last then
-          last = ends
-        end
+      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.asked)
+      if ends > last then
+        last = ends
       end
-      out[n + 1], out[n + 2], out[n + 3], out[n + 4] = wait, l.tell(l, now)
-      n = n + l.told
     end
     if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough
       local l, head = pair[1], pair.head
@@ -345,7 +348,12 @@ local function doPlain(plan, keyList, first, now, n)
         text = text .. pack(l.form, l.words(l))
       end
       write(pair, text, head, now)
+      out[n + k] = text
     end
   end
-  return n
+  if isRead then
+    return n + #pairs
+  end
+  out[n + 1] = reportEach(plan, now, rare)
+  return n + 1
 end

@@ -60,7 +60,6 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
     lasts = floorDiv(kind, 24), drains = 0, -- for how many microseconds a charge counts, plus how many for each request
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
     open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
-    tell = algorithm.tell or report, told = algorithm.tell and 3 or 4, -- how many numbers the reply then has
   }
   if algorithm.compile then
     algorithm.compile(l)

@@ -101,6 +101,10 @@ local function newPlan(text)
     sumCells(pair)
   end
   plan.isPlain = isPlain and not plan.shared
+  plan.isRead = true
+  for _, l in ipairs(plan.decided) do
+    plan.isRead = plan.isRead and l.algorithm.isRead
+  end
   plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
   return plan
 end

@@ -25,7 +25,7 @@ local function doFrom(keyList, args, count, now)
     end
     if clock and (now <= clock - day or now >= clock + minute + day) then
       filled = filled + 1
-      out[filled] = farOff
+      out[filled] = packed(farOff, 1)
     else
       filled = plan.isPlain and doPlain(plan, keyList, key, now, filled) or doApart(plan, keyList, key, now, filled)
     end
@@ -36,7 +36,7 @@ end
 local function run(keyList, args)
   local time, count = call('TIME'), #args
   local now = count % 2 == 0 and time[1] * 1000000 + time[2] or tonumber(args[count])
-  tried, first, repaired, filled = 1, 0, 0, 2
+  tried, first, repaired, filled = 1, 0, 0, 1
   if count < 4 then
     doFrom(keyList, args, count, now)
   end
@@ -45,15 +45,9 @@ local function run(keyList, args)
     if not ok then
       redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
       filled = filled + 1
-      out[filled] = failed
+      out[filled] = packed(failed, 1)
     end
   end
-  out[1], out[2] = now, repaired
-  local first = filled <= maxWords and filled or maxWords
-  local text = pack(formats[first], unpack(out, 1, first))
-  for i = maxWords + 1, filled, maxWords do
-    local last = min(filled, i + maxWords - 1)
-    text = text .. pack(formats[last - i + 1], unpack(out, i, last))
-  end
-  return text
+  out[1] = pack(twoWords, now, repaired)
+  return filled == 2 and out[1] .. out[2] or table.concat(out, '', 1, filled) -- .. is faster
 end

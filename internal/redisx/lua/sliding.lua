@@ -5,7 +5,7 @@
 -- The counter of a sub-bucket is at its end / width.
 --
 -- Rings of one period are siblings. Each counts every charge of the pair, and the fullest one says what is used.
-local sliding = {hasSiblings = true}
+local sliding = {hasSiblings = true, isRead = true}
 local maxSubBuckets = 60
 
 -- endOf returns the end of the sub-bucket of an instant.

@@ -4,7 +4,7 @@
 -- around now: the process computes them, and the server's clock chooses.
 --
 -- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
-local window = {size = 4}
+local window = {size = 4, isRead = true}
 
 -- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
 local function windowOf(l, at)
@@ -61,11 +61,6 @@ function window.refund(l, _, at, _, cost)
     l.used = max(0, l.used - cost)
     store(l)
   end
-end
-
--- tell returns what is used, and how long the window still is.
-function window.tell(l, now)
-  return l.used, l.ends - now
 end
 
 function window.ends(text)
