@@ -42,7 +42,7 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
 	e.refill = r
 	t.refills.Add(1)
-	unused, want := e.refunds(e.takeUnused()), e.want(waiting)
+	unused, want := t.refunds(e, e.takeUnused()), e.want(waiting)
 	go func() {
 		defer close(r.done)
 		t.fill(hash, e, want, unused, timeout)
@@ -73,6 +73,9 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	}
 	now := t.now()
 	e.advance(now, length)
+	if err == nil && (!r.heard || e.isNews(left)) {
+		e.report(left, now)
+	}
 	switch {
 	case err != nil:
 		e.pause = pauseSpans
@@ -80,12 +83,9 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 		e.unused.add(left[0].At.UnixMicro(), charged)
 	default:
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
-		if !r.heard || e.isNews(left) {
-			e.report(left, now)
-		}
 	}
 	if e.gone {
-		t.returnLater(e.refunds(e.takeUnused()))
+		t.returnLater(t.refunds(e, e.takeUnused()))
 	}
 }
 

@@ -32,7 +32,9 @@ func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	return &fetch{Unused{at, n}, s, s.table(), hash, e, time.Minute}
 }
 
-func (f *fetch) run() { f.table.fill(f.hash, f.entry, 10, f.entry.refunds(f.unused), f.timeout) }
+func (f *fetch) run() {
+	f.table.fill(f.hash, f.entry, 10, f.table.refunds(f.entry, f.unused), f.timeout)
+}
 
 // leave takes the entry of a claim out of the table.
 func (f *fetch) leave(c core.Claim) {
@@ -106,7 +108,7 @@ func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.returnLater(e.refunds(e.finish(table.now(), e.terms.length)))
+			table.returnLater(table.refunds(e, e.finish(table.now(), e.terms.length)))
 		}
 		s.next(func() error { return failure })
 		table.sweep()

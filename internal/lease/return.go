@@ -18,13 +18,27 @@ const maxReturns = 64
 // returnTimeout bounds how long a sweep waits for a call.
 const returnTimeout = time.Second
 
-// refunds returns the refund of u, which was charged ahead for e: none if u is nothing.
-func (e *entry) refunds(u Unused) []core.Settlement {
+// refunds returns the refund of u, which was charged ahead for e: none if u is nothing, or if it has drained.
+func (t *Table) refunds(e *entry, u Unused) []core.Settlement {
+	if u.Count > 0 && e.heard >= u.At && e.first.isOver(t.now()) {
+		t.refunded.Add(uint64(u.Count))
+		u = Unused{}
+	}
 	if u.Count == 0 {
 		return nil
 	}
 	length := time.Duration(e.terms.length)
 	return []core.Settlement{{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length}}
+}
+
+// isOver reports whether nothing that the store had charged by its report counts any longer, for this limit and those that follow.
+func (u *usage) isOver(now int64) bool {
+	for ; u != nil; u = u.next {
+		if u.reset > now {
+			return false
+		}
+	}
+	return true
 }
 
 // returned counts what a call that ended with err has refunded, or leaves it to the next sweep if the call has refunded nothing.
@@ -81,7 +95,7 @@ func (t *Table) sweep() {
 		for hash, e := range s.entries {
 			e.advance(now, e.terms.length)
 			if e.used[0] == 0 { // otherwise the next refill is likely to return it
-				all = append(all, e.refunds(e.takeUnused())...)
+				all = append(all, t.refunds(e, e.takeUnused())...)
 			}
 			if e.isIdle() && e.refill == nil {
 				t.remove(hash, e)
@@ -141,7 +155,7 @@ func (t *Table) End(pairs []core.Pair) {
 		t.visit(hash, p.Rule, p.Key, func(e *entry) {
 			if e != nil {
 				t.remove(hash, e)
-				t.returnLater(e.refunds(e.finish(t.now(), e.terms.length)))
+				t.returnLater(t.refunds(e, e.finish(t.now(), e.terms.length)))
 			}
 		})
 	}

@@ -86,9 +86,9 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		table.returnLater(e.refunds(Unused{}))
+		table.returnLater(table.refunds(e, Unused{}))
 		expect.True(t, table.every <= 0 && len(table.unused) <= 0, "nothing is to be returned")
-		table.returnLater(e.refunds(Unused{1, 2}))
+		table.returnLater(table.refunds(e, Unused{1, 2}))
 		expect.True(t, table.toReturn() == 2 && table.every == c.Lease,
 			"%d to be returned within %v", table.toReturn(), table.every)
 		table.timer.Stop()
@@ -119,6 +119,33 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 	}
 }
 
+// What has drained is not refunded by a call: that would change nothing.
+func TestWhatHasDrainedNeedsNoCall(t *testing.T) {
+	for why, row := range map[string]struct {
+		limits string
+		change func(*entry, int64)
+		calls  int64
+	}{
+		"a bucket":              {"100/s", func(*entry, int64) {}, 0},
+		"a bucket that drains":  {"100/h", func(*entry, int64) {}, 1},
+		"two buckets":           {"100/s, 100/h", func(*entry, int64) {}, 1},
+		"a window that is over": {"100/s;fixed-window", func(*entry, int64) {}, 0},
+		"a window":              {"100/d;fixed-window", func(*entry, int64) {}, 1},
+		"others have charged":   {"100/s", func(e *entry, now int64) { e.first.reset = now + int64(time.Second) }, 1},
+		"no report since":       {"100/s", func(e *entry, _ int64) { e.heard-- }, 1},
+	} {
+		s, c := newFake(t), leasedFor("k", row.limits)
+		e := s.lend(t, c, 10)
+		s.table().pass(c.Lease)
+		s.pass(c.Lease)
+		row.change(e, s.table().now())
+		before := s.calls.Load()
+		s.table().sweep()
+		calls, stats := s.calls.Load()-before, s.LeaseStats()
+		expect.True(t, calls == row.calls && stats.Keys == 0 && stats.Returned == 10, "%s: %d calls, %+v", why, calls, stats)
+	}
+}
+
 // If thousands of leases end at once, several calls return them, some in each call.
 func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	s := newFake(t)
@@ -126,7 +153,7 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	at, n := s.ahead(c, 2*maxReturns+1)
 	e := &entry{key: c.Key, terms: s.table().termsOf(&c)}
 	for range n {
-		s.table().returnLater(e.refunds(Unused{at, 1}))
+		s.table().returnLater(s.table().refunds(e, Unused{at, 1}))
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -139,7 +166,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	at, n := s.ahead(c, 10)
 	table := s.table()
-	table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).refunds(Unused{at, n}))
+	table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, Unused{at, n}))
 	called := false
 	s.next(func() error {
 		if called = true; table.sweeping.TryLock() {
@@ -156,7 +183,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(stuck{}), leasedFor("k", "100/d")
-		table.returnLater((&entry{key: c.Key, terms: table.termsOf(&c)}).refunds(Unused{1, 10}))
+		table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, Unused{1, 10}))
 		begun := time.Now()
 		table.sweep()
 		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {

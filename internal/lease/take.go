@@ -124,7 +124,7 @@ func (t *Table) putBack(parts []part) {
 		s.mu.Lock()
 		s.decisions--
 		if p.entry.gone {
-			t.returnLater(p.entry.refunds(p.taken))
+			t.returnLater(t.refunds(p.entry, p.taken))
 		} else {
 			p.entry.putBack(p.taken.At, p.taken.Count)
 		}
@@ -253,7 +253,7 @@ func (k *take) collect() (unused []core.Settlement) {
 		if e == nil {
 			return
 		}
-		unused = append(unused, e.refunds(e.finish(k.table.now(), e.terms.length))...)
+		unused = append(unused, k.table.refunds(e, e.finish(k.table.now(), e.terms.length))...)
 		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
 			k.table.remove(k.part(i).hash, e)
 			k.table.add(k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms
