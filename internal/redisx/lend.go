@@ -20,13 +20,12 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 		return 0, nil, err
 	}
 	j := s.layout.newJob(false) // of one key
-	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: peek, cost: 1})
+	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, final: int64(loan.Cost)})
 	j.addSettlements(s.layout, unused)
-	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, cost: int64(loan.Cost)})
 	if err := s.do(ctx, j, time.Now(), s.queues.how()); err != nil {
 		return 0, nil, j.marked(err)
 	}
-	charged, left = j.ops[len(j.ops)-1].moved, j.appendResults(nil, []core.Claim{loan})
+	charged, left = j.ops[0].moved, j.appendResults(nil, []core.Claim{loan})
 	j.release()
 	return charged, left, nil
 }

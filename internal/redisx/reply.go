@@ -87,7 +87,7 @@ func (j *job) read() error {
 		o, ok := &j.ops[i], true
 		if !o.isDecided() {
 			o.moved, moved = moved[0], moved[1:]
-			ok = exact(o.moved) && (o.does != lend || o.moved <= o.cost)
+			ok = exact(o.moved)
 		}
 		o.at = j.at
 		for n := range o.usages {
@@ -96,7 +96,7 @@ func (j *job) read() error {
 				if n == 0 && (i == 0 || o.place != j.ops[i-1].place) {
 					reply = reply[1:] // until when the pair is kept
 				}
-				ok = ok && u.readState(reply[:stateWords(l)], o, l)
+				ok = ok && o.does != lend && u.readState(reply[:stateWords(l)], o, l)
 				reply = reply[stateWords(l):]
 			} else {
 				ok = ok && u.read(reply[:rareWords], o)
@@ -120,7 +120,11 @@ func (u *usage) read(r []int64, o *op) (ok bool) {
 		u.retry, u.wait = 0, -1-u.retry
 	}
 	u.Remaining, u.Over, u.Refill, u.Reset, u.Granted = max(r[1], 0), max(-r[1], 0), r[2], r[3], r[4]-grantZero
-	return u.wait <= o.maxWait && u.retry <= algorithm.MaxExact
+	ok = u.wait <= o.maxWait+o.final && u.retry <= algorithm.MaxExact
+	if o.does == lend {
+		o.moved, u.wait = u.wait, 0
+	}
+	return ok
 }
 
 // readState sets u to the usage of l, a limit of o that has admitted it, from the words of its state: see the files of lua/ about

@@ -119,20 +119,19 @@ func TestImpossibleRepliesToLeasesAreErrors(t *testing.T) {
 		reply []int64
 		good  bool
 	}{
-		{[]int64{1, 0, code * rare, 9, 0, 1, 0, 5, grantZero}, true},
-		{[]int64{1, 0, code * held, 0, 0, 1, 0, 5, grantZero}, true},
-		{[]int64{1, 0, code * rare, 10, 0, 1, 0, 5, grantZero}, false}, // more than was wanted
-		{[]int64{1, 0, code * rare, -1, 0, 1, 0, 5, grantZero}, false},
-		{[]int64{1, 0, 0, 1, 0, 5}, false}, // no code
-		{[]int64{1, 0, code * rare, 9}, false},
+		{[]int64{1, 0, code * rare, -1 - 9, 1, 0, 5, grantZero}, true},
+		{[]int64{1, 0, code * rare, 0, 1, 0, 5, grantZero}, true},
+		{[]int64{1, 0, code * rare, 5, 0, 0, 5, grantZero}, true}, // denied
+		{[]int64{1, 0, code * held, 5, 1, 0, 5, grantZero}, true},
+		{[]int64{1, 0, code * rare, -1 - 10, 1, 0, 5, grantZero}, false}, // more than was wanted
+		{[]int64{1, 0, 1, 0, 5, 1, 1, 0, 0}, false},                      // the bucket as it is stored
+		{[]int64{1, 0, code * rare, -1 - 9}, false},
 		{[]int64{1, 0}, false},
-		{[]int64{1, 0, code * rare, 9, 0, 1, 0, 5, grantZero, 9}, false},
+		{[]int64{1, 0, code * rare, -1 - 9, 1, 0, 5, grantZero, 9}, false},
 		{[]int64{1, 0, code * failed}, false},
 	} {
-		c := core.Claim{Key: "a", Limits: core.MustParseLimits("5/m"), Peek: true}
-		j := s.jobOf(t, c)
-		j.add(s.decider.layout, c.Rule, c.Key, j.ops[0].limits, op{does: lend, cost: 9})
-		j.prepare(false)
+		j := s.jobOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
+		j.ops[0].does, j.ops[0].final = lend, 9
 		err := s.decider.server.deliver(row.reply, []*job{j})
 		if err == nil {
 			err = j.read()

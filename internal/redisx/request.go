@@ -22,7 +22,7 @@ type op struct {
 	limits                         []algorithm.Limit // compiled, and shared by all requests; noLimits for a ban
 
 	usages []usage // if it is decided: the reply for each limit, and in at the server's clock
-	moved  int64   // otherwise: when it is held from now on, or what a loan charged ahead
+	moved  int64   // when it is held from now on, or what a loan charged ahead
 }
 
 // An opKind is what an op does. lua/plan.lua has the same numbers.
@@ -31,6 +31,7 @@ type opKind uint8
 const (
 	take opKind = iota
 	peek
+	lend
 	hold
 	adjust
 	release
@@ -38,7 +39,6 @@ const (
 	ban
 	grant
 	reset
-	lend
 )
 
 // isDecided reports whether o is decided, together with others, or else settles.

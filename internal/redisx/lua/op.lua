@@ -3,10 +3,10 @@
 --
 -- The reply to a request that is charged at once is the pairs as they are stored, if they have no cells and the process reads the states of
 -- their algorithms. Any other reply begins with a code, which is a multiple of -maxExact. Behind rare or held, it has a number for each op
--- that settles: the instant from which its hold counts after a renewal, or the requests charged ahead, else 0. Numbers for each limit of
--- the ops that are decided follow. The first is the wait, which is 0 if the limit admits the request, -1 if it never does, and -1 - n if
--- the request waits n microseconds for its turn. The others are how many requests remain, negative if more is used than there is, the
--- waits until there is one more and until nothing is used, and what is granted now, plus grantZero.
+-- that settles: the instant from which its hold counts after a renewal, else 0. Numbers for each limit of the ops that are decided follow.
+-- The first is the wait, which is 0 if the limit admits the request, -1 if it never does, and -1 - n if the request waits n microseconds
+-- for its turn or a loan charged n ahead. The others are how many requests remain, negative if more is used than there is, the waits until
+-- there is one more and until nothing is used, and what is granted now, plus grantZero.
 local failed, farOff, rare, held, full = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact, -5 * maxExact
 local out, numbers = {}, {} -- the texts that are replied, and the numbers of one of them
 
@@ -86,6 +86,15 @@ local function chargeAll(plan, op, cost, now)
   end
 end
 
+-- aheadOf returns how many requests a loan that is admitted, the only op decided, charges ahead: at most half of what its cost leaves.
+local function aheadOf(op, now)
+  local ahead = #op.charged == #op.limits and op.final or 0
+  for _, l in ipairs(op.charged) do
+    ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l) - op.cost), 2))
+  end
+  return ahead
+end
+
 -- decide decides the dry runs of a plan, or its other ops: it sets the waits of their limits. Then it charges or holds what the dry runs
 -- that are admitted ask if mayCharge is set, and what the others ask if all are admitted. It returns whether all are, and whether holds
 -- are in the way.
@@ -110,8 +119,12 @@ local function decide(plan, ops, now, mayCharge)
     local op = ops[i]
     if op.isAdmitted and op.does == hold then
       addHold(op, now, op.cost)
-    elseif op.isAdmitted and op.does == take then
-      chargeAll(plan, op, op.cost, now)
+    elseif op.isAdmitted and op.does ~= peek then
+      local ahead = op.does == lend and aheadOf(op, now) or 0
+      chargeAll(plan, op, op.cost + ahead, now)
+      for k = 1, ahead > 0 and #op.limits or 0 do
+        op.limits[k].wait = -1 - ahead
+      end
     end
   end
   return allAdmitted, isHeld
@@ -205,17 +218,6 @@ settle[reset] = function(_, op, now)
   if ends > now then
     addCell(pair, newCell(resetCell, min(ends, maxExact), now + 1, 0))
   end
-end
-
--- lend charges requests ahead, at most half of what remains.
-settle[lend] = function(plan, op, now)
-  local ahead = (op.pair.bannedUntil > now or #op.charged < #op.limits) and 0 or op.cost
-  for _, l in ipairs(op.charged) do
-    openState(l, now)
-    ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l)), 2))
-  end
-  chargeAll(plan, op, ahead, now)
-  return ahead
 end
 
 -- settleAll settles all ops that settle, and reports whether the logs have room for all grants.
@@ -328,13 +330,17 @@ local function doPlain(plan, keyList, first, now, n)
       l.wait = wait
     end
   end
+  local ahead = charges and plan.ops[1].does == lend and aheadOf(plan.ops[1], now) or 0
   for k = 1, charges and #pairs or 0 do
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
-      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.asked)
+      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.asked + ahead)
       if ends > last then
         last = ends
+      end
+      if ahead > 0 then
+        l.wait = -1 - ahead
       end
     end
     if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough

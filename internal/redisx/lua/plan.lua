@@ -17,11 +17,11 @@
 -- What differs between requests of one plan are four words for each op, beside the keys:
 --
 --   cost      what is asked, or what was charged or held
---   final     the final cost, or for a ban its microseconds; a grant is of cost - final requests
+--   final     the final cost, or for a ban its microseconds, or how much a loan may charge ahead; a grant is of cost - final requests
 --   at        when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
 --   turn      of an op that is decided, for how many microseconds it may wait for its turn; of any other, 1 plus for how many it
 --             waited; 0 if it cannot or could not wait
-local take, peek, hold, adjust, release, renew, ban, grant, reset, lend = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local take, peek, lend, hold, adjust, release, renew, ban, grant, reset = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 -- addState has a pair have the state of a limit, and returns whether it has one of that kind.
 local function addState(pair, l)
@@ -67,7 +67,7 @@ local function newPlan(text)
       op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}, of = ''}
       table.insert(plan.ops, op)
       table.insert(op.does > hold and plan.settled or op.isDry and plan.dry or plan.together, op)
-      if op.isDry or op.does > peek or op.does ~= plan.ops[1].does or place < #plan.pairs then
+      if op.isDry or op.does > lend or op.does ~= plan.ops[1].does or place < #plan.pairs then
         isPlain = false
       end
     end
@@ -101,7 +101,7 @@ local function newPlan(text)
     sumCells(pair)
   end
   plan.isPlain = isPlain and not plan.shared
-  plan.isRead = true
+  plan.isRead = plan.ops[1].does ~= lend
   for _, l in ipairs(plan.decided) do
     plan.isRead = plan.isRead and l.algorithm.isRead
   end
