@@ -41,7 +41,7 @@ func TestARefillTakesAsLongAsATakeMay(t *testing.T) {
 			c, e := emptyLease(t, s, "k")
 			s.table().timeout.Store(int64(row.timeout))
 			s.next(func() error { time.Sleep(row.takes); return nil })
-			s.table().takeLease([]core.Claim{c}, 0, true, nil)
+			s.table().takeLease([]core.Claim{c}, 0, s.table().now(), nil)
 			time.Sleep(row.takes)
 			synctest.Wait()
 			expect.Equal(t, e.available(), row.want, "a timeout of %v: left after a refill that took %v", row.timeout, row.takes)
@@ -55,6 +55,27 @@ func TestAnInvalidClaimEndsNoLease(t *testing.T) {
 	c.Lease = time.Hour
 	_, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d"), c}, nil)
 	expect.True(t, errors.Is(err, core.ErrInvalid) && e.available() == 10, "%v, %d left", err, e.available())
+}
+
+// An invalid claim of a key without a lease is left to the store, and begins no lease.
+func TestAnInvalidClaimBeginsNoLease(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	s.take(t, c)
+	c.Lease = time.Hour
+	_, hash := s.table().placeOf(c)
+	s.take(t, c) // the fake does not validate claims
+	s.restOf(c, leasedFor("other", "100/d")).count([]core.Result{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 9}})
+	expect.True(t, s.LeaseStats().Keys == 0 && !s.table().leased.has(hash), "an invalid claim began a lease")
+}
+
+// A claim that may wait must have no lease, so none decides it.
+func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	s.lend(t, c, 10)
+	c.MaxWait = time.Second
+	_, local := s.TakeLocal([]core.Claim{c}, nil)
+	_, err := s.Take(t.Context(), []core.Claim{c}, nil)
+	expect.True(t, !local && errors.Is(err, core.ErrInvalid), "decided by a lease: %v; %v", local, err)
 }
 
 func TestATakeOfALeasedKeyTakesOnce(t *testing.T) {
@@ -160,9 +181,11 @@ func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
 
 // restOf returns a Take whose claims the store decides.
 func (s *fake) restOf(claims ...core.Claim) *take {
-	k := &take{table: s.table(), claims: claims, rest: claims, parts: make([]part, len(claims))}
+	k := &take{table: s.table(), claims: claims, rest: claims, parts: make([]part, len(claims)), begun: s.table().now()}
 	for i := range claims {
-		k.part(i).hash = s.table().hash(claims[i].Rule, claims[i].Key)
+		p := k.part(i)
+		p.hash = s.table().hash(claims[i].Rule, claims[i].Key)
+		p.cold = !s.table().leased.has(p.hash)
 	}
 	return k
 }

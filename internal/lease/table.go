@@ -173,10 +173,10 @@ func (s *shard) find(hash uint64, rule, key string) *entry {
 	return nil
 }
 
-// add adds an entry for a key, unless there is one with its hash. The caller has locked the shard.
+// add adds an entry for the key of c, unless there is one with its hash or c is invalid. The caller has locked the shard.
 func (t *Table) add(hash uint64, c *core.Claim) *entry {
 	entries := t.shard(hash).entries
-	if entries[hash] != nil {
+	if entries[hash] != nil || c.Validate() != nil {
 		return nil
 	}
 	e := &entry{key: strings.Clone(c.Key), terms: t.termsOf(c)} // the key may be a part of a request

@@ -14,6 +14,7 @@ import (
 type take struct {
 	table  *Table
 	claims []core.Claim
+	begun  int64         // when it began
 	one    part          // of the only claim, which needs no allocation then
 	parts  []part        // by claim, if there are several
 	warm   bool          // a key of the rest has a lease
@@ -46,7 +47,7 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	for i := range claims {
 		p, results, ok := part{}, dst, claims[i].Lease > 0
 		if ok {
-			p, results, ok = t.takeLease(claims, i, false, dst)
+			p, results, ok = t.takeLease(claims, i, 0, dst)
 		}
 		if !ok {
 			t.putBack(parts)
@@ -71,23 +72,25 @@ func sharesPair(claims []core.Claim, i int) bool {
 }
 
 // takeLease takes claim i out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little
-// is left. alone says that it is the only claim of a request that has to wait for a call in any case: then a key that was used within
-// its Lease gets a lease, and a refill decides the claim rather than the store. The store decides claims that share a pair.
-func (t *Table) takeLease(claims []core.Claim, i int, alone bool, dst []core.Result) (p part, _ []core.Result, ok bool) {
-	c := &claims[i]
+// is left. If begun is not 0, the request has to wait for a call in any case, since then. If c is its only claim, a key that was used
+// within its Lease before gets a lease, and a refill decides the claim rather than the store. The store decides claims that share a pair.
+func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Result) (p part, _ []core.Result, ok bool) {
+	c, alone := &claims[i], begun > 0 && len(claims) == 1
 	p.hash = t.hash(c.Rule, c.Key)
-	if sharesPair(claims, i) {
+	begins := alone && t.asked.Age(p.hash, time.Duration(begun)) < c.Lease && leasable(c)
+	p.cold = !begins && !t.leased.has(p.hash)
+	if p.cold || sharesPair(claims, i) {
 		return p, dst, false
 	}
 	s := t.shard(p.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(p.hash, c.Rule, c.Key)
-	if e == nil && alone && leasable(c) && t.asked.Age(p.hash, time.Duration(t.now())) < c.Lease {
+	if e == nil && begins {
 		e = t.add(p.hash, c)
 	}
 	p.cold = e == nil
-	if e == nil || c.DryRun || c.Hold || c.Cost < 0 || !e.terms.fit(c) {
+	if e == nil || c.DryRun || c.Hold || c.Cost < 0 || c.MaxWait != 0 || !e.terms.fit(c) {
 		return p, dst, false
 	}
 	now, length, cost := t.now(), e.terms.length, costOf(c)
@@ -135,18 +138,19 @@ func (t *Table) putBack(parts []part) {
 // Take decides claims from leases and by the store, and appends their results to dst. lasts reports whether the results
 // are a denial that the caller may repeat.
 func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, lasts bool, err error) {
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
-			return dst, false, err
-		}
-	}
+	k := take{table: t, claims: claims, begun: t.now()}
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := int64(time.Until(deadline)); left > t.timeout.Load() {
+		if left := int64(deadline.Sub(t.begun)) - k.begun; left > t.timeout.Load() {
 			t.timeout.Store(left)
 		}
 	}
-	k := take{table: t, claims: claims}
 	k.takeLocal(ctx)
+	for i := 0; k.warm && i < len(k.rest); i++ { // an invalid claim ends no lease; otherwise the store validates
+		if err := k.rest[i].Validate(); err != nil {
+			t.putBack(k.parts)
+			return dst, false, err
+		}
+	}
 	switch {
 	case len(k.rest) == 0:
 		return append(dst, k.local...), false, nil
@@ -163,15 +167,14 @@ func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 
 // takeLocal takes what it can from leases. A request with one claim waits for a refill; several claims would wait for several.
 func (k *take) takeLocal(ctx context.Context) {
-	alone := len(k.claims) == 1
-	if !alone {
+	if len(k.claims) > 1 {
 		k.parts = make([]part, len(k.claims))
 	}
 	for i := range k.claims {
-		p, local, ok := k.table.takeLease(k.claims, i, alone, k.local)
+		p, local, ok := k.table.takeLease(k.claims, i, k.begun, k.local)
 		if !ok && p.refill != nil {
 			p.refill.wait(ctx)
-			p, local, ok = k.table.takeLease(k.claims, i, alone, k.local)
+			p, local, ok = k.table.takeLease(k.claims, i, k.begun, k.local)
 		}
 		*k.part(i), k.local = p, local
 		switch {
@@ -256,7 +259,9 @@ func (k *take) collect() (unused []core.Settlement) {
 		unused = append(unused, k.table.refunds(e, e.finish(k.table.now(), e.terms.length))...)
 		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
 			k.table.remove(k.part(i).hash, e)
-			k.table.add(k.part(i).hash, c).pause = pauseSpans // others may still ask on the old terms
+			if e = k.table.add(k.part(i).hash, c); e != nil {
+				e.pause = pauseSpans // others may still ask on the old terms
+			}
 		}
 	})
 	return unused
@@ -290,32 +295,47 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 
 // count counts the admitted claims of the rest as used, and asks for refills for keys that are used repeatedly.
 func (k *take) count(results []core.Result) {
-	t, now := k.table, k.table.now()
-	k.each(func(i int, c *core.Claim, e *entry) {
-		of, hash := results[:len(c.Limits)], k.part(i).hash
+	t := k.table
+	for i := range k.claims {
+		p, c := k.part(i), &k.claims[i]
+		if p.entry != nil {
+			continue
+		}
+		of := results[:len(c.Limits)]
 		results = results[len(of):]
-		if !leasable(c) || sharesPair(k.claims, i) {
-			return
-		}
 		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
-		if e == nil && !few {
-			if len(k.claims) > 1 && t.asked.Age(hash, time.Duration(now)) < c.Lease {
-				e = t.add(hash, c)
-			}
-			t.asked.Note(hash, time.Duration(now))
+		if p.cold && few || !leasable(c) || sharesPair(k.claims, i) {
+			continue
 		}
-		if e == nil || !e.terms.fit(c) {
-			return
+		begins := p.cold && len(k.claims) > 1 && t.asked.Age(p.hash, time.Duration(k.begun)) < c.Lease
+		if p.cold {
+			t.asked.Note(p.hash, time.Duration(k.begun))
 		}
-		e.advance(now, e.terms.length)
-		e.use(costOf(c))
-		if e.isNews(of) {
-			e.report(of, now)
+		if begins || !p.cold {
+			t.visit(p.hash, c.Rule, c.Key, func(e *entry) {
+				if e == nil && begins {
+					e = t.add(p.hash, c)
+				}
+				t.countIn(e, p.hash, c, of, few)
+			})
 		}
-		if few {
-			e.pause = pauseSpans
-		} else if e.available() == 0 || e.isLow(now, e.terms.length) {
-			t.fetch(hash, e, 0)
-		}
-	})
+	}
+}
+
+// countIn counts c, which the store has admitted with these results, in the entry of its key.
+func (t *Table) countIn(e *entry, hash uint64, c *core.Claim, of []core.Result, few bool) {
+	if e == nil || !e.terms.fit(c) {
+		return
+	}
+	now := t.now()
+	e.advance(now, e.terms.length)
+	e.use(costOf(c))
+	if e.isNews(of) {
+		e.report(of, now)
+	}
+	if few {
+		e.pause = pauseSpans
+	} else if e.available() == 0 || e.isLow(now, e.terms.length) {
+		t.fetch(hash, e, 0)
+	}
 }

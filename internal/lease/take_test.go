@@ -80,7 +80,7 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	e := s.lend(t, c, 10)
 	table, at, old := s.table(), e.at, e.terms
 	c.Cost = 4
-	p, _, ok := table.takeLease([]core.Claim{c}, 0, false, nil)
+	p, _, ok := table.takeLease([]core.Claim{c}, 0, 0, nil)
 	c.Limits = core.MustParseLimits("99/d")
 	s.restOf(c).collect()
 	table.putBack([]part{p, {}})
@@ -95,7 +95,7 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	c.Cost = 11
-	p, _, ok := s.table().takeLease([]core.Claim{c}, 0, false, nil)
+	p, _, ok := s.table().takeLease([]core.Claim{c}, 0, 0, nil)
 	expect.True(t, !ok && !p.cold && e.available() == 10, "before: %+v, %d left", p, e.available())
 	s.next(func() error {
 		expect.Equal(t, e.available()+e.unused.Count, 0, "left while the store is asked")
@@ -105,7 +105,7 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	expect.Equal(t, s.LeaseStats().Returned, 10, "were returned")
 	s.quiet()
 	cold := leasedFor("cold", "100/d")
-	p, _, ok = s.table().takeLease([]core.Claim{cold}, 0, true, nil)
+	p, _, ok = s.table().takeLease([]core.Claim{cold}, 0, s.table().now(), nil)
 	expect.True(t, !ok && p.cold, "a key without a lease: %+v", p)
 }
 
@@ -125,7 +125,7 @@ func TestALoneRequestWaitsForItsRefill(t *testing.T) {
 		c, e := emptyLease(t, s, "k")
 		e.late = late
 		runs := s.calls.Load()
-		p, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil)
+		p, _, ok := s.table().takeLease([]core.Claim{c}, 0, s.table().now(), nil)
 		if s.quiet(); ok || (p.refill != nil) == late || (s.calls.Load() > runs) == late {
 			t.Errorf("late: %v: decided: %v, waits: %v, %d calls", late, ok, p.refill != nil, s.calls.Load()-runs)
 		}
@@ -156,7 +156,7 @@ func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
 	e.credit(s.table().now(), e.terms.length, at, e.until, n)
 	e.use(4)
 	c.Cost = 11
-	_, _, ok := s.table().takeLease([]core.Claim{c}, 0, true, nil)
+	_, _, ok := s.table().takeLease([]core.Claim{c}, 0, s.table().now(), nil)
 	expect.True(t, !ok && e.refill == nil && e.available() == 20, "decided: %v, %d left", ok, e.available())
 }
 
@@ -262,7 +262,7 @@ func TestARequestOfABusyKeyWaitsForARefill(t *testing.T) {
 			s, c := busyEntry(t)
 			s.withEntry(t, func(e *entry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
-			p, _, ok := s.leases.takeLease([]core.Claim{c}, 0, false, nil)
+			p, _, ok := s.leases.takeLease([]core.Claim{c}, 0, 0, nil)
 			waits := p.refill != nil
 			expect.True(t, !ok && waits == row.waits, "decided: %v, waits for a refill: %v", ok, waits)
 			s.decide(t, c)
