@@ -57,5 +57,5 @@ func (l *Limiter) StoreHealth() Health {
 type LeaseStats struct {
 	Keys      int    // keys that are leased now
 	Decisions uint64 // requests that were decided from a lease
-	Returned  uint64 // requests charged ahead that were returned unused
+	Returned  uint64 // requests charged ahead that were returned unused, or that had drained when they were to be returned
 }

@@ -71,7 +71,7 @@ type Keys struct{ Own, Shared int }
 type Leases struct {
 	Keys      int    // keys that are leased now
 	Decisions uint64 // requests that were decided from a lease
-	Returned  uint64 // requests that were charged ahead and returned unused
+	Returned  uint64 // requests that were charged ahead and returned unused, or that had drained by then
 }
 
 // A Store has the counts of store calls, and the health of the attached limiters' stores.
