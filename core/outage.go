@@ -10,62 +10,42 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// An outageLog logs when a store goes down and when it is back, in order. A store that goes up and down repeatedly is
-// logged once per reportInterval.
+// An outageLog logs when a store goes down and when it is back. A store that goes up and down repeatedly is logged once per
+// reportInterval.
 type outageLog struct {
 	log     *reporter
 	breaker *breaker.Breaker
 	down    atomic.Bool // the state that was logged last; written with mu locked
 
-	mu      sync.Mutex
-	next    time.Time // the earliest time to log the next outage
-	turns   []func()  // log the beginning or the end of an outage each
-	writing bool      // a goroutine is calling them
+	mu   sync.Mutex // held by the goroutine that logs
+	next time.Time  // the earliest time to log the next outage
 }
 
-// note logs that the store has gone down or is back, unless that was logged already. down is the state of the breaker
-// after a call.
+// note logs that the store has gone down or is back, unless that was logged already or another goroutine is logging: that one
+// then logs what has changed in the meantime. So nobody waits for a slog handler, which may be slow, or call the limiter. down is
+// the state of the breaker after a call.
 func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
-	if down == o.down.Load() {
+	if down == o.down.Load() || !o.mu.TryLock() {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	down, err := o.breaker.Down() // another call may have changed the state and logged the change
-	if down == o.down.Load() || down && now.Before(o.next) {
+	down, err := o.breaker.Down()
+	tooSoon := down && now.Before(o.next)
+	defer func() { // also if the handler panics
+		o.mu.Unlock()
+		if down, _ := o.breaker.Down(); !tooSoon {
+			o.note(ctx, time.Now(), down)
+		}
+	}()
+	if down == o.down.Load() || tooSoon {
 		return
 	}
 	o.down.Store(down)
+	ctx = context.WithoutCancel(ctx)
 	if down {
 		o.next = now.Add(reportInterval)
-	}
-	ctx = context.WithoutCancel(ctx)
-	o.turns = append(o.turns, func() {
-		if down {
-			o.log.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
-		} else {
-			o.log.log().InfoContext(ctx, "spillgate: the store is back")
-		}
-	})
-	o.write()
-}
-
-// write calls o.turns, unless another goroutine is doing so. It unlocks o.mu while it logs, because a slog handler may
-// be slow, or call StoreHealth.
-func (o *outageLog) write() {
-	if o.writing {
-		return
-	}
-	o.writing = true
-	defer func() { o.writing = false }()
-	for len(o.turns) > 0 {
-		turn := o.turns[0]
-		o.turns = o.turns[1:]
-		func() {
-			o.mu.Unlock()
-			defer o.mu.Lock()
-			turn()
-		}()
+		o.log.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
+	} else {
+		o.log.log().InfoContext(ctx, "spillgate: the store is back")
 	}
 }
 
