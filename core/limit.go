@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -69,21 +68,6 @@ func (a Algorithm) String() string {
 		return algorithms[a]
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
-}
-
-// constants returns the names of the constants of type Algorithm, in a sentence.
-func constants() (list string) {
-	for i, name := range algorithms {
-		if i == len(algorithms)-1 {
-			list += " or "
-		} else if i > 0 {
-			list += ", "
-		}
-		for word := range strings.SplitSeq(name, "-") {
-			list += strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return list
 }
 
 // Every returns a token bucket of n requests per period. It starts full and refills continuously: it admits a burst of n,
@@ -296,7 +280,7 @@ func (l *Limit) validate() error {
 	}
 	switch {
 	case int(l.Algorithm) >= len(algorithms):
-		wrong("there is no algorithm %d; want %s", uint8(l.Algorithm), constants())
+		wrong("there is no algorithm %d; want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight", uint8(l.Algorithm))
 	case len(errs) > 0 || l.Ban == 0: // what a ban may be depends on the other fields
 	case l.Algorithm != TokenBucket:
 		wrong("ban must be 0 for a %v, which has none, got %v", l.Algorithm, l.Ban)
