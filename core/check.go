@@ -191,6 +191,6 @@ func (a *asked) replaceLimits(r *http.Request, key string) (err error) {
 // recovered makes a panic of a callback an error: it must neither admit the request nor take the server down. Defer it.
 func recovered(err *error) {
 	if v := recover(); v != nil {
-		*err = &callbackPanic{v, debug.Stack()}
+		*err = &callbackPanic{invalid("a callback panicked: %v", v), debug.Stack()}
 	}
 }

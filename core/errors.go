@@ -26,27 +26,32 @@ var (
 	ErrInvalid = errors.New("invalid")
 )
 
-// A mistake is an error that wraps ErrInvalid.
-type mistake string
+// A kindred error wraps errors that its text does not quote, such as ErrInvalid.
+type kindred struct {
+	text  string
+	wraps []error
+}
+
+func (k *kindred) Error() string { return k.text }
+
+func (k *kindred) Unwrap() []error { return k.wraps }
+
+var wrapsInvalid = []error{ErrInvalid}
 
 // invalid is called so often that inlining it makes programs larger.
 //
 //go:noinline
-func invalid(format string, args ...any) error { return mistake(fmt.Sprintf(format, args...)) }
-
-func (m mistake) Error() string { return string(m) }
-
-func (m mistake) Unwrap() error { return ErrInvalid }
+func invalid(format string, args ...any) error {
+	return &kindred{fmt.Sprintf(format, args...), wrapsInvalid}
+}
 
 // A callbackPanic is the error of a request whose callback panicked.
 type callbackPanic struct {
-	value any
+	error
 	stack []byte
 }
 
-func (p *callbackPanic) Error() string { return fmt.Sprintf("a callback panicked: %v", p.value) }
-
-func (p *callbackPanic) Unwrap() error { return ErrInvalid }
+func (p *callbackPanic) Unwrap() error { return p.error }
 
 // Stack returns the stack of the goroutine that panicked.
 func (p *callbackPanic) Stack() []byte { return p.stack }
@@ -72,13 +77,7 @@ func allOf(errs ...error) error {
 	return all
 }
 
-func (l errorList) Error() string {
-	lines := make([]string, len(l))
-	for i, err := range l {
-		lines[i] = err.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+func (l errorList) Error() string { return errors.Join(l...).Error() }
 
 func (l errorList) Unwrap() []error { return l }
 

@@ -40,9 +40,7 @@ type Guard struct {
 // error. Otherwise, Guard returns the same errors as Check. Whether or not there is an error, the adapter calls Guard.End
 // once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	if r == nil {
 		return newGuard(l, ctx, new(http.Request), router, false), prefix(errNoRequest)
 	}
@@ -56,7 +54,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 		}
 		if c.waits() {
 			if err = l.await(ctx, c); err != nil {
-				err = prefix(&cutShort{err})
+				err = prefix(&kindred{"the request did not wait for its turn: " + err.Error(), []error{ErrUnavailable, err}})
 			}
 		}
 	}

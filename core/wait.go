@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -268,20 +267,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 	return ctx.Err()
 }
-
-// cutShort is the error of a request whose context ended while it waited.
-type cutShort struct{ err error }
-
-func (e *cutShort) Error() string {
-	return fmt.Sprintf("the request did not wait for its turn: %v", e.err)
-}
-
-func (e *cutShort) Unwrap() []error { return []error{ErrUnavailable, e.err} }
