@@ -56,17 +56,6 @@ func (c Calendar) Window(t time.Time) (start, end time.Time) {
 // hasFrom reports whether windows of c may start on different days.
 func (c *Calendar) hasFrom() bool { return c.Unit == CalendarWeek || c.Unit == CalendarMonth }
 
-// hash returns 0 if there is no calendar.
-func (c *Calendar) hash() (h uint64) {
-	if c.Unit == 0 {
-		return 0
-	}
-	for i := range len(c.Zone) {
-		h = h*31 + uint64(c.Zone[i])
-	}
-	return h<<8 ^ uint64(c.From)<<2 ^ uint64(c.Unit)
-}
-
 // id returns a number that identifies c.
 func (c *Calendar) id() uint64 {
 	one := Limit{Calendar: *c}.normalized().Calendar

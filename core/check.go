@@ -183,7 +183,7 @@ func (a *asked) replaceLimits(r *http.Request, key string) (err error) {
 	a.set = limitSetOf(limits)
 	err = a.set.err
 	if err == nil && a.rule.MaxWait > 0 && !a.set.waits {
-		err = limitsCanWait(a.rule.MaxWait, limits)
+		err = a.set.cannotWait(a.rule.MaxWait)
 	}
 	return within(callback, err)
 }

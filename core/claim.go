@@ -57,33 +57,39 @@ func (s *limitSet) mistake(cost int, hold bool, lease, maxWait time.Duration) er
 	switch {
 	case cost < 0:
 		return invalid("cost must not be negative, got %d", cost)
-	case lease != 0 && validateLease(lease) != nil:
-		return validateLease(lease)
-	case s.err != nil || maxWait == 0:
+	case lease == 0 && maxWait == 0:
 		return s.err
-	case validateMaxWait(maxWait) != nil:
-		return validateMaxWait(maxWait)
-	case hold:
-		return invalid("max wait must be 0 for a claim that is held, got %v", maxWait)
-	case lease != 0:
-		return invalid("max wait must be 0 for a claim with a lease, got %v", maxWait)
-	case !s.waits:
-		return limitsCanWait(maxWait, s.limits)
 	}
-	return nil
+	return allOf(s.err, s.timing(lease, maxWait, hold, "claim", "that is held"))
 }
 
-// The bounds of a lease.
+// The bounds of a lease, and the longest MaxWait.
 const (
-	minLease = time.Millisecond
-	maxLease = 10 * time.Second
+	minLease   = time.Millisecond
+	maxLease   = 10 * time.Second
+	maxMaxWait = time.Hour
 )
 
-func validateLease(d time.Duration) error {
-	if d == 0 || minLease <= d && d <= maxLease {
-		return nil
+// timing returns an error if a rule or a claim, as what says, must not have this lease or max wait. held says what holds its cost.
+func (s *limitSet) timing(lease, maxWait time.Duration, hold bool, what, held string) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, invalid(format, args...)) }
+	if lease != 0 && (lease < minLease || lease > maxLease) {
+		wrong("lease must be 0 or between %v and %v, got %v", minLease, maxLease, lease)
 	}
-	return invalid("lease must be 0 or between %v and %v, got %v", minLease, maxLease, d)
+	if maxWait < 0 || maxWait > maxMaxWait {
+		wrong("max wait must be between 0 and %v, got %v", maxMaxWait, maxWait)
+	}
+	if maxWait != 0 && hold {
+		wrong("max wait must be 0 for a %s %s, got %v", what, held, maxWait)
+	}
+	if maxWait != 0 && lease != 0 {
+		wrong("max wait must be 0 for a %s with a lease, got %v", what, maxWait)
+	}
+	if maxWait != 0 && !s.waits {
+		errs = append(errs, s.cannotWait(maxWait))
+	}
+	return allOf(errs...)
 }
 
 // A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.

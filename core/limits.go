@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -39,13 +40,19 @@ func newLimitSet(limits []Limit) *limitSet {
 // slices, so each decision looks its limits up by content.
 var recent [1024]atomic.Pointer[limitSet]
 
+var seed = maphash.MakeSeed()
+
 // limitSetOf returns limits compiled. It compiles the same limits once, unless another set has taken their place in
 // recent.
 func limitSetOf(limits []Limit) *limitSet {
 	h := uint64(len(limits))
 	for i := range limits {
-		l := &limits[i]
-		h = (h ^ uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Algorithm) ^ l.Calendar.hash()) * 0x9e3779b97f4a7c15
+		l, c := &limits[i], &limits[i].Calendar
+		h ^= uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Ban)<<4 ^ uint64(l.Algorithm)
+		if c.Unit != 0 {
+			h ^= maphash.String(seed, c.Zone) ^ uint64(c.From)<<2 ^ uint64(c.Unit)
+		}
+		h *= 0x9e3779b97f4a7c15
 	}
 	place := &recent[h>>54]
 	if s := place.Load(); s != nil && slices.Equal(s.limits, limits) {
@@ -98,10 +105,10 @@ func sameState(i, j int, a, b Limit) error {
 	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, a.Algorithm, a.Period)
 }
 
-// limitsCanWait returns an error that says for which of limits no request can wait.
-func limitsCanWait(d time.Duration, limits []Limit) (err error) {
-	for i := range limits {
-		if l := &limits[i]; !l.canWait() {
+// cannotWait returns an error that says under which limits of s no request can wait.
+func (s *limitSet) cannotWait(d time.Duration) (err error) {
+	for i := range s.limits {
+		if l := &s.limits[i]; !l.canWait() {
 			err = allOf(err, invalid("max wait %v needs token buckets without a ban, got limit %d, %v", d, i+1, *l))
 		}
 	}

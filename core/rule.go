@@ -147,27 +147,16 @@ func (r *activeRule) validate() error {
 	if r.OnFailure > FailClosed {
 		wrong("there is no failure mode %d; want FailLocal, FailOpen or FailClosed", r.OnFailure)
 	}
-	if r.Lease != 0 {
-		errs = append(errs, validateLease(r.Lease))
-		if r.CostAfter != nil {
-			wrong("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease)
-		}
-		for i := range r.Limits {
-			if !r.set.compiled[i].Leasable() {
-				wrong("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i])
-			}
+	const held = "with CostAfter, which holds its cost"
+	if r.Lease != 0 && r.CostAfter != nil {
+		wrong("lease must be 0 for a rule %s, got %v", held, r.Lease)
+	}
+	for i := range r.Limits {
+		if r.Lease != 0 && !r.set.compiled[i].Leasable() {
+			wrong("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i])
 		}
 	}
-	if r.MaxWait != 0 {
-		errs = append(errs, validateMaxWait(r.MaxWait))
-		if r.CostAfter != nil {
-			wrong("max wait must be 0 for a rule with CostAfter, which holds its cost, got %v", r.MaxWait)
-		}
-		if r.Lease != 0 {
-			wrong("max wait must be 0 for a rule with a lease, got %v", r.MaxWait)
-		}
-		errs = append(errs, limitsCanWait(r.MaxWait, r.Limits))
-	}
+	errs = append(errs, r.set.timing(r.Lease, r.MaxWait, r.CostAfter != nil, "rule", held))
 	return allOf(errs...)
 }
 
@@ -178,14 +167,4 @@ func printableASCII(s string) bool {
 		}
 	}
 	return true
-}
-
-// maxMaxWait is the longest MaxWait.
-const maxMaxWait = time.Hour
-
-func validateMaxWait(d time.Duration) error {
-	if 0 <= d && d <= maxMaxWait {
-		return nil
-	}
-	return invalid("max wait must be between 0 and %v, got %v", maxMaxWait, d)
 }

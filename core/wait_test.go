@@ -87,6 +87,7 @@ func TestClaimMaxWaitMistakes(t *testing.T) {
 		"max wait must be between 0 and 1h0m0s, got 1h0m0.000000001s":                  {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Hour + 1},
 		"max wait must be 0 for a claim that is held, got 1s":                          {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Second, Hold: true},
 		"max wait must be 0 for a claim with a lease, got 1s":                          {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Second, Lease: time.Second},
+		"max wait must be 0 for a claim with a lease, got 2s":                          {Rule: "r", Key: "k", Limits: perMinute, MaxWait: 2 * time.Second, Lease: time.Nanosecond},
 		"max wait 1s needs token buckets without a ban, got limit 1, 5/1m;sliding-log": {Rule: "r", Key: "k", Limits: core.MustParseLimits("5/m;sliding-log"), MaxWait: time.Second},
 	} {
 		wantError(t, c.Validate(), core.ErrInvalid, want)
