@@ -136,7 +136,7 @@ func TestWhenACostFits(t *testing.T) {
 	}
 }
 
-// The registry keeps no limiters, no stores and nothing whose size depends on their number.
+// The registry keeps no limiters, no stores and, once it is used again, nothing whose size depends on their number.
 func TestRegistryForgetsLimiters(t *testing.T) {
 	key := func(*http.Request) (string, error) { return "k", nil }
 	for range 1000 {
@@ -144,6 +144,7 @@ func TestRegistryForgetsLimiters(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		runtime.GC()
+		sharers.add(new(Limiter))
 		sharers.mu.Lock()
 		left := len(sharers.limiters)
 		sharers.mu.Unlock()

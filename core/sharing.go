@@ -2,7 +2,6 @@ package core
 
 import (
 	"reflect"
-	"runtime"
 	"slices"
 	"sync"
 	"weak"
@@ -12,7 +11,7 @@ import (
 // rules with the same name, so New returns an error if two of them give such a rule different limits.
 var sharers registry
 
-// A registry knows limiters. It does not prevent the garbage collector from freeing them.
+// A registry knows limiters. It does not prevent the garbage collector from freeing them, and forgets them when it is used next.
 type registry struct {
 	mu       sync.Mutex
 	limiters []weak.Pointer[Limiter]
@@ -23,6 +22,7 @@ type registry struct {
 func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.limiters = slices.DeleteFunc(g.limiters, func(p weak.Pointer[Limiter]) bool { return p.Value() == nil })
 	known := false
 	for _, s := range given {
 		state := sharedBy(s)
@@ -38,16 +38,8 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	}
 	if known && len(errs) == 0 {
 		g.limiters = append(g.limiters, weak.Make(l))
-		runtime.AddCleanup(l, (*registry).forget, g)
 	}
 	return errs
-}
-
-// forget removes limiters that have been garbage collected.
-func (g *registry) forget() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.limiters = slices.DeleteFunc(g.limiters, func(p weak.Pointer[Limiter]) bool { return p.Value() == nil })
 }
 
 // sharedBy returns a value that is equal for stores that share their state: s itself, unless s says otherwise. It returns nil if
