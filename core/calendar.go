@@ -43,11 +43,8 @@ type Calendar struct {
 // Window returns the window of c that contains t. It includes start and excludes end, where the next window starts. It
 // returns zero times if c is invalid.
 func (c Calendar) Window(t time.Time) (start, end time.Time) {
-	if c.validate() != nil {
-		return start, end
-	}
 	windows, err := calendar.New(calendar.Unit(c.Unit), c.Zone, c.From)
-	if err != nil {
+	if err != nil || c.validate() != nil {
 		return start, end
 	}
 	return windows.Window(t)

@@ -36,10 +36,9 @@ func (l *Limiter) StoreHealth() Health {
 	}
 	b := l.store.breaker.State(time.Now())
 	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls, Waiting: int(l.waiting.all.Load())}
-	o := &l.store.overload
-	o.mu.Lock()
-	h.Overloads, h.OverloadedAt = o.requests, o.last
-	o.mu.Unlock()
+	if last := l.store.overload.last.Load(); last != nil {
+		h.Overloads, h.OverloadedAt = l.store.overload.requests.Load(), *last
+	}
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()
 		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held

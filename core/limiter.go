@@ -25,8 +25,8 @@ type Limiter struct {
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
 	errs := c.apply(opts)
-	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
-	l.waiting.most = int64(c.maxWaiting)
+	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger, lines: make(map[failureKind]failureLine)}}
+	l.waiting.most, l.waiting.by = int64(c.maxWaiting), make(map[Pair]int64)
 	l.store = newStoreClient(orMemory(c.store), c.timeout, l.reporter)
 	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)

@@ -52,21 +52,16 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 // An overload counts the requests that were decided from this process's memory because too many calls of a healthy
 // store were in flight.
 type overload struct {
-	mu       sync.Mutex
-	requests uint64
-	last     time.Time
+	requests atomic.Uint64
+	last     atomic.Pointer[time.Time]
 }
 
 // note counts a request that is decided from memory because of err. It logs the first request of an overload: after
 // reportInterval without one, the next begins another.
 func (o *overload) note(ctx context.Context, log *slog.Logger, err error) {
 	now := time.Now()
-	o.mu.Lock()
-	begins := o.requests == 0 || now.Sub(o.last) >= reportInterval
-	o.requests++
-	o.last = now
-	o.mu.Unlock()
-	if begins {
+	o.requests.Add(1)
+	if last := o.last.Swap(&now); last == nil || now.Sub(*last) >= reportInterval {
 		log.WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
 	}
 }

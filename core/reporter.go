@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ type reporter struct {
 
 	mu    sync.Mutex
 	lines map[failureKind]failureLine // bounded by the names of rules
-	costs map[string]bool             // the rule names that costIgnored has logged, at most maxCosts
+	costs []string                    // the rule names that costIgnored has logged, at most maxCosts
 }
 
 // Failures of one failureKind are counted and logged together.
@@ -82,12 +83,9 @@ const maxCosts = 100
 // costIgnored logs that SetCost had no effect for a rule name, once for each name.
 func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
 	p.mu.Lock()
-	due := !p.costs[rule] && len(p.costs) < maxCosts
+	due := len(p.costs) < maxCosts && !slices.Contains(p.costs, rule)
 	if due {
-		if p.costs == nil {
-			p.costs = make(map[string]bool)
-		}
-		p.costs[rule] = true
+		p.costs = append(p.costs, rule)
 	}
 	p.mu.Unlock()
 	if due {
@@ -100,9 +98,6 @@ func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
 func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {
 	now := time.Now()
 	p.mu.Lock()
-	if p.lines == nil {
-		p.lines = make(map[failureKind]failureLine)
-	}
 	line := p.lines[kind]
 	due, suppressed := !now.Before(line.next), line.suppressed
 	if line.suppressed++; due {

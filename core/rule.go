@@ -2,6 +2,7 @@ package core
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -161,10 +162,5 @@ func (r *activeRule) validate() error {
 }
 
 func printableASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

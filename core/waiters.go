@@ -76,9 +76,6 @@ func (w *waiters) add(pairs []Pair) bool {
 	if w.all.Load() >= w.most || slices.ContainsFunc(pairs, func(p Pair) bool { return w.by[p] >= w.share() }) {
 		return false
 	}
-	if w.by == nil {
-		w.by = make(map[Pair]int64)
-	}
 	w.all.Add(1)
 	for _, p := range pairs {
 		w.by[p]++
