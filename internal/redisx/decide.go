@@ -76,14 +76,11 @@ func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) 
 	}
 	switch {
 	case err == nil:
-		return nil
 	case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
-		how = bySlot
-		s.queues.setRouting(how)
+		s.queues.setRouting(bySlot)
+		return s.do(ctx, j, time.Now(), bySlot)
 	case hasCode(err, "TRYAGAIN") && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1): // a slot is migrating
-		how = byKey
-	default:
-		return err
+		return s.do(ctx, j, time.Now(), byKey)
 	}
-	return s.do(ctx, j, time.Now(), how)
+	return err
 }

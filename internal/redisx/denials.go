@@ -59,12 +59,8 @@ func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*deny
 }
 
 func (c *denyCache) slotOf(rule, identity string) *denySlot {
-	var buf [256]byte
-	return c.slot(c.layout.appendKey(buf[:0], rule, identity))
-}
-
-func (c *denyCache) slot(key []byte) *denySlot {
-	return &c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))]
+	hash := maphash.String(c.seed, identity) + 31*maphash.String(c.seed, ruleName(rule))
+	return &c.slots[hash%uint64(len(c.slots))]
 }
 
 // changesOf returns a number that grows when this process changes the pair of one of slots.
@@ -203,7 +199,7 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 		if string(key) != a.Key || of.Peek || of.DryRun || a.Cost != of.Cost || a.Hold != of.Hold || a.MaxWait < of.MaxWait || !slices.Equal(a.Limits, of.Limits) {
 			return false
 		}
-		changes += c.slot(key).changes.Load()
+		changes += c.slotOf(of.Rule, of.Key).changes.Load()
 	}
 	return changes == d.changes
 }
@@ -230,15 +226,13 @@ func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Res
 	if c == nil {
 		return dst, false
 	}
-	var buf [256]byte
-	key := c.layout.appendKey(buf[:0], claim.Rule, claim.Key)
-	slot := c.slot(key)
+	slot := c.slotOf(claim.Rule, claim.Key)
 	d := slot.denial.Load()
 	if d == nil || d.gifts != slot.changes.Load()/gift {
 		return dst, false
 	}
 	a, past := &d.claims[d.denier], time.Since(d.sent)
-	if a.Key != string(key) || !slices.Equal(a.Limits, claim.Limits) || past >= d.known {
+	if a.Key != c.layout.key(claim.Rule, claim.Key) || !slices.Equal(a.Limits, claim.Limits) || past >= d.known {
 		return dst, false
 	}
 	for i := range d.own {

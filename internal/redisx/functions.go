@@ -29,7 +29,7 @@ type functions struct {
 
 // call does jobs in one run of the script, and returns the reply. Another attempt follows only an error reply that says that the
 // server has not done them. A store that uses scripts tries functions again once a minute.
-func (s *server) call(ctx context.Context, jobs []*job) (reply []int64, err error) {
+func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error) {
 	scripts, rejected := s.functions.retry.next.Load() != 0, false
 	if scripts && !s.functions.retry.due(s.age(), retryFunctions) {
 		return s.sendScript(ctx, jobs)
@@ -53,7 +53,7 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply []int64, err erro
 
 // sendFunction does jobs by the function, and loads the library if the server does not have it. Without jobs, it finds out whether
 // the server runs functions.
-func (s *server) sendFunction(ctx context.Context, jobs []*job) ([]int64, error) {
+func (s *server) sendFunction(ctx context.Context, jobs []*job) (string, error) {
 	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
 	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
@@ -62,7 +62,7 @@ func (s *server) sendFunction(ctx context.Context, jobs []*job) ([]int64, error)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	s.functions.worked.Store(true)
 	if s.functions.retry.next.Load() != 0 && s.functions.retry.next.Swap(0) != 0 {
@@ -72,7 +72,7 @@ func (s *server) sendFunction(ctx context.Context, jobs []*job) ([]int64, error)
 }
 
 // sendScript does jobs by the digest of the script, or by its source if the server does not have the script.
-func (s *server) sendScript(ctx context.Context, jobs []*job) ([]int64, error) {
+func (s *server) sendScript(ctx context.Context, jobs []*job) (string, error) {
 	reply, err := s.send(ctx, "evalsha", s.script.sha, jobs)
 	if err != nil && hasCode(err, "NOSCRIPT") {
 		reply, err = s.send(ctx, "eval", s.script.source, jobs)
@@ -101,7 +101,7 @@ func (s *Store) Via() string {
 // loadLibrary loads the library on all servers, because the client does not say which server lacks it.
 func (s *server) loadLibrary(ctx context.Context) error {
 	err := s.onAll(ctx, func(ctx context.Context, client redis.UniversalClient) error {
-		err := client.Process(ctx, &once{StringCmd: redis.NewStringCmd(ctx, "function", "load", s.script.library)})
+		err := client.Process(ctx, &once{StringCmd: *redis.NewStringCmd(ctx, "function", "load", s.script.library)})
 		if strings.Contains(replyOf(err), "already exists") {
 			return nil
 		}
@@ -163,23 +163,23 @@ func luaFiles() []string {
 // A library defines what the files of lua/ define when its function is called for the first time, because that needs the library
 // struct, which a server does not offer while it loads a library. A script defines all of it in each run.
 type script struct {
-	function string // its name has a digest, so that two versions of this program can use one server
+	function []byte // its name has a digest, so that two versions of this program can use one server
 	library  string // for FUNCTION LOAD, with the same name
 
-	source string // for EVAL
-	sha    string // its SHA-1 digest, for EVALSHA
+	source []byte // for EVAL
+	sha    []byte // its SHA-1 digest, for EVALSHA
 }
 
 var theScript = newScript(read(luaFiles()...))
 
 func newScript(files string) *script {
-	s := &script{source: files + "return run(KEYS, ARGV)\n"}
-	digest := sha1.Sum([]byte(s.source))
-	s.sha = hex.EncodeToString(digest[:])
-	s.function = "spillgate_" + s.sha[:12]
-	s.library = "#!lua name=" + s.function + "\nlocal function define()\n" + files + "return run\nend\nlocal run\nredis.register_function('" + s.function +
+	source := []byte(files + "return run(KEYS, ARGV)\n")
+	digest := sha1.Sum(source)
+	sha := hex.AppendEncode(nil, digest[:])
+	name := "spillgate_" + string(sha[:12])
+	library := "#!lua name=" + name + "\nlocal function define()\n" + files + "return run\nend\nlocal run\nredis.register_function('" + name +
 		"', function(keys, args)\n  run = run or define()\n  return run(keys, args)\nend)\n"
-	return s
+	return &script{function: []byte(name), library: library, source: source, sha: sha}
 }
 
 // read returns some of the files, joined.

@@ -44,12 +44,15 @@ func (j *job) prepare(peek bool) {
 			j.stored += stateWords(l)
 		}
 	}
-	if string(plan) != j.plan { // j may start with the plan and the words of an earlier job
-		j.plan = string(plan)
+	j.plan, j.words = argument(plan, j.plan), argument(words, j.words)
+}
+
+// argument returns b as a string: old, which an earlier job has left, if that is the same.
+func argument(b []byte, old any) any {
+	if text, ok := old.(string); ok && text == string(b) {
+		return old
 	}
-	if string(words) != j.words {
-		j.words = string(words)
-	}
+	return string(b)
 }
 
 // appendPlan appends what a plan says of l, a limit of o: see lua/plan.lua. begins says whether l is the first limit of o.

@@ -449,7 +449,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 			}
 		}
 	}
-	plans := make(map[string]bool)
+	plans := make(map[any]bool)
 	for _, j := range jobs {
 		j.prepare(false)
 		plans[j.plan] = true
@@ -459,7 +459,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 	}
 	for range 10 { // the jobs of a call stay in their order, and a plan that follows itself is sent once
 		rand.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-		words, last := callOf(0, jobs), ""
+		words, last := appendCall(nil, 0, jobs), any(nil)
 		args := words[3+words[2].(int):]
 		for i, j := range jobs {
 			plan, numbers := args[2*i], args[2*i+1]
@@ -510,7 +510,7 @@ type slowClient struct {
 
 func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	run, ok := cmd.(*once)
-	if !ok || run.name.text == "" { // it is no run
+	if !ok || run.name.text == nil { // it is no run
 		return io.EOF
 	}
 	time.Sleep(c.delay)

@@ -59,8 +59,8 @@ type job struct {
 	wall    *testClock
 	route   string   // jobs with the same route may share a run: see routing
 	keys    []string // of pairs, then of sliding logs
-	plan    string   // the shape of what is asked of the keys: see lua/plan.lua
-	words   string   // what else the script reads: costs and waits
+	plan    any      // the shape of what is asked of the keys: see lua/plan.lua; a string, as an argument of a command
+	words   any      // what else the script reads: costs and waits; likewise
 	load    int      // upper bound of the server's work
 	settled int      // how many ops settle
 	stored  int      // how many words a reply without a code has
@@ -104,7 +104,7 @@ func (l *layout) newJob(owed bool) *job {
 func (j *job) release() {
 	clear(j.ops)
 	clear(j.keys)
-	*j = job{ops: j.ops[:0], keys: j.keys[:0], plan: j.plan, words: j.words, usages: j.usages}
+	*j = job{ops: j.ops[:0], keys: j.keys[:0], plan: j.plan, words: j.words, reply: j.reply, usages: j.usages}
 	jobPool.Put(j)
 }
 

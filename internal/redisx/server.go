@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,17 +157,17 @@ func panicked(v any) error {
 	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
 }
 
-// callOf returns the words of a run of the script for jobs: the command, the name of a function or the digest of a script, the
+// appendCall appends the words of a run of the script for jobs: the command, the name of a function or the digest of a script, the
 // number of keys, the keys and the arguments: see lua/run.lua. If now is not 0, jobs are decided at that instant.
-func callOf(now int64, jobs []*job) (words []any) {
-	words = append(make([]any, 0, 4+3*len(jobs)), "", "", 0)
+func appendCall(words []any, now int64, jobs []*job) []any {
+	words = append(slices.Grow(words, wordsOfOne+3*(len(jobs)-1)), "", "", 0)
 	for _, j := range jobs {
 		for _, key := range j.keys {
 			words = append(words, key)
 		}
 	}
 	words[2] = len(words) - 3
-	plan := ""
+	var plan any
 	for _, j := range jobs {
 		if own := j.plan; own == plan {
 			words = append(words, "", j.words)
@@ -180,33 +181,45 @@ func callOf(now int64, jobs []*job) (words []any) {
 	return words
 }
 
-// deliver gives each job its part of a script's reply.
-func (s *server) deliver(reply []int64, jobs []*job) error {
-	all := reply
-	if len(reply) < 2 {
-		return fmt.Errorf("the script replied %d", all)
+// deliver gives each job its part of a script's reply, which consists of words: see lua/word.lua.
+func (s *server) deliver(reply string, jobs []*job) error {
+	const word = 8
+	if len(reply) < 2*word || len(reply)%word != 0 {
+		return fmt.Errorf("the script replied %q", reply)
 	}
-	if n := reply[1]; n > 0 {
+	left := reply
+	next := func() int64 {
+		n := binary.LittleEndian.Uint64([]byte(left[:word]))
+		left = left[word:]
+		return int64(n)
+	}
+	at := next()
+	if n := next(); n > 0 {
 		s.repaired.Add(uint64(n))
 		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
 	}
-	at, reply := reply[0], reply[2:]
 	for _, j := range jobs {
-		n := min(j.lengthOf(reply), len(reply))
-		j.at, j.reply, reply = at, reply[:n], reply[n:]
+		j.at, j.reply = at, j.reply[:0]
+		for len(left) > 0 && (len(j.reply) == 0 || len(j.reply) < j.lengthOf(j.reply)) {
+			j.reply = append(j.reply, next())
+		}
 	}
-	if len(reply) > 0 {
-		return fmt.Errorf("the script replied %d, which is too much", all)
+	if len(left) > 0 {
+		return fmt.Errorf("the script replied %q, which is too much", reply)
 	}
 	return nil
 }
+
+// wordsOfOne is how many words a run for one job with one key has.
+const wordsOfOne = 7
 
 // A once is a command that go-redis sends at most once. If a reply is lost, a client sends other commands again, which
 // would charge a decision twice. Versions before 9.19 do not call NoRetry. With these, the name of the function or
 // script makes the second attempt fail.
 type once struct {
-	*redis.StringCmd
+	redis.StringCmd
 	name onceName
+	room [wordsOfOne]any // backs the words of a small run
 }
 
 // NoRetry reports true.
@@ -223,7 +236,7 @@ func (c *once) SetErr(err error) {
 
 // A onceName is a word of a command that a client can write once.
 type onceName struct {
-	text string
+	text []byte
 	sent atomic.Bool
 }
 
@@ -234,40 +247,26 @@ func (n *onceName) MarshalBinary() ([]byte, error) {
 	if n.sent.Swap(true) {
 		return nil, errLost
 	}
-	return []byte(n.text), nil
+	return n.text, nil
 }
 
 // String implements fmt.Stringer, for hooks that log commands.
-func (n *onceName) String() string { return n.text }
+func (n *onceName) String() string { return string(n.text) }
 
 // send does jobs by a command that runs the function or script called name, and returns the reply.
-func (s *server) send(ctx context.Context, command any, name string, jobs []*job) ([]int64, error) {
-	words := callOf(s.clock.micros(), jobs)
+func (s *server) send(ctx context.Context, command any, name []byte, jobs []*job) (reply string, err error) {
 	c := &once{name: onceName{text: name}}
+	words := appendCall(c.room[:0], s.clock.micros(), jobs)
 	words[0], words[1] = command, &c.name
-	c.StringCmd = redis.NewStringCmd(ctx, words...)
+	c.StringCmd = *redis.NewStringCmd(ctx, words...)
 	c.SetFirstKeyPos(3) // older versions of go-redis do not know the place in an FCALL
-	err := s.round(ctx, func(ctx context.Context) error {
+	if err = s.round(ctx, func(ctx context.Context) error {
 		_ = s.client.Process(ctx, c) // the command keeps the error
 		return c.Err()
-	})
-	if err != nil {
-		return nil, err
+	}); err == nil {
+		reply = c.Val() // otherwise c may still be in use
 	}
-	return wordsOf(c.Val())
-}
-
-// wordsOf returns the words of a reply: see lua/word.lua.
-func wordsOf(text string) ([]int64, error) {
-	const word = 8
-	if len(text)%word != 0 {
-		return nil, fmt.Errorf("the script replied %d bytes", len(text))
-	}
-	words := make([]int64, 0, len(text)/word)
-	for ; len(text) > 0; text = text[word:] {
-		words = append(words, int64(binary.LittleEndian.Uint64([]byte(text[:word]))))
-	}
-	return words, nil
+	return reply, err
 }
 
 // isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
@@ -278,8 +277,7 @@ func hasCode(err error, code string) bool { return strings.HasPrefix(replyOf(err
 
 // replyOf returns the text of a server's error reply, or "" if err is none. Hooks of a client may wrap its errors.
 func replyOf(err error) string {
-	var reply redis.Error
-	if errors.As(err, &reply) {
+	if reply, ok := breaker.As[redis.Error](err); ok {
 		return reply.Error()
 	}
 	return ""
@@ -316,7 +314,7 @@ func (p *pacer) due(now, every time.Duration) bool {
 func (s *server) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	info := &once{StringCmd: redis.NewStringCmd(ctx, "info", "memory")}
+	info := &once{StringCmd: *redis.NewStringCmd(ctx, "info", "memory")}
 	if s.client.Process(ctx, info) != nil {
 		return
 	}
