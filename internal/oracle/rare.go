@@ -110,6 +110,9 @@ var rare = map[string][]Step{
 		take("5/10m;ban=1h", 5), take("100/10m", 1), after(9*time.Minute, peek("100/10m", 100)), take("5/10m;ban=1h", 1), grants("100/10m", 50),
 		after(51*time.Minute, take("5/10m;ban=1h", 1)), peek("100/10m", 1), refund(6), peek("100/10m", 100),
 	},
+	"another rate does not see the ban of a bucket that was there before": {
+		take("5/10m;ban=1h", 4), take("5/10m;ban=1h", 1), peek("100/10m", 100), after(9*time.Minute, peek("100/10m", 100)),
+	},
 	"a hold ends after a reset": {
 		take("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 3), hold("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 2), reset(),
 		after(70*time.Second, take("50/2h", 1)), peek("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 1),

@@ -220,6 +220,19 @@ func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 }
 
 // A state that cannot be read is not treated as an empty state.
+// A pair whose rule gets other limits would otherwise keep states of all of them.
+func TestStateOfANewLimitReplacesThoseThatHaveEnded(t *testing.T) {
+	s, server := frozen(t)
+	now := start
+	s.SetClock(func() time.Time { return now })
+	size := func() int { return len(parseWords(server.HGet(pairKey, "s"))) }
+	take(t, s, claimOf("k", core.MustParseLimits("5/m, 5/h;fixed-window")...))
+	both := size()
+	now = now.Add(2 * time.Minute)
+	take(t, s, claimOf("k", core.MustParseLimits("5/d, 5/h;fixed-window")...))
+	expect.Equal(t, size(), both, "words, with a limit in place of one that has ended")
+}
+
 func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
