@@ -228,7 +228,7 @@ func (*once) NoRetry() bool { return true }
 // SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the
 // command, and the client may send it to another one.
 func (c *once) SetErr(err error) {
-	if isReply(err) {
+	if err != nil && isReply(err) {
 		c.name.sent.Store(false)
 	}
 	c.StringCmd.SetErr(err)
