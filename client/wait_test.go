@@ -290,22 +290,6 @@ func authorized(t testing.TB) *http.Request {
 	return r
 }
 
-// BenchmarkNoWait measures what a Transport adds to a request that need not wait.
-func BenchmarkNoWait(b *testing.B) {
-	for _, row := range []struct {
-		name string
-		rt   http.RoundTripper
-	}{{"Base alone", free()}, {"Transport", &client.Transport{Base: free()}}} {
-		b.Run(row.name, func(b *testing.B) {
-			r := authorized(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = row.rt.RoundTrip(r)
-			}
-		})
-	}
-}
-
 // TestAllocations checks what a Transport allocates for a request that need not wait.
 func TestAllocations(t *testing.T) {
 	tr := &client.Transport{Base: free()}

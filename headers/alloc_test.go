@@ -31,15 +31,3 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkWriters(b *testing.B) {
-	for _, w := range writers {
-		b.Run(w.name, func(b *testing.B) {
-			h := http.Header{}
-			b.ReportAllocs()
-			for b.Loop() {
-				w.write(h, scenarios[0].d)
-			}
-		})
-	}
-}

@@ -21,17 +21,3 @@ func TestPeriodSuffix(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPeriodSuffix(b *testing.B) {
-	l := core.PerMinute(100)
-	for b.Loop() {
-		periodSuffix(l)
-	}
-}
-
-func BenchmarkLimitString(b *testing.B) {
-	l := core.PerMinute(100)
-	for b.Loop() {
-		_ = "-" + l.String()
-	}
-}

@@ -258,21 +258,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// thousandRules is a file of 1,000 rules.
-func thousandRules() []byte {
-	var b strings.Builder
-	b.WriteString("rules:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&b, "  - name: login%d\n    match: [\"POST /s%d/login\", \"POST /v1/s%d/{tenant}/login\"]\n    headers: {X-Plan: pro}\n", i, i, i)
-		b.WriteString("    key: first(apikey(X-Api-Key), ip)\n    limits: 5/10m, 20/d\n    on_failure: closed\n")
-	}
-	return []byte(b.String())
-}
-
-func BenchmarkParse(b *testing.B) {
-	src := thousandRules()
-	for b.Loop() {
-		must.Get(rulefile.Parse(src, program))(b)
-	}
-}

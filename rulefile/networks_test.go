@@ -73,21 +73,3 @@ func randomAddress(r *rand.Rand) netip.Addr {
 	b[0], b[1], b[7], b[8], b[15] = byte(r.IntN(2)*255), byte(r.IntN(2)), byte(r.IntN(256)), byte(r.IntN(2)*128), byte(r.IntN(256))
 	return netip.AddrFrom16(b)
 }
-
-func BenchmarkFindOf100000(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 1))
-	var list []network
-	for i := range 100_000 {
-		p, _ := netip.AddrFrom4([4]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256)), 0}).Prefix(16 + r.IntN(9))
-		list = append(list, network{p, int32(i)})
-	}
-	n, i := newNetworks(list), 0
-	var addresses [1024]netip.Addr
-	for i := range addresses {
-		addresses[i] = netip.AddrFrom4([4]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))})
-	}
-	for b.Loop() {
-		n.find(addresses[i&1023])
-		i++
-	}
-}

@@ -2,7 +2,6 @@ package rulefile
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -214,37 +213,6 @@ func TestMistakesInSkip(t *testing.T) {
 	for _, tt := range tests {
 		_, err := Check("f", []byte("skip: "+tt.skip+"\nrules:\n  - {key: ip, limits: 1/s}\n"))
 		expect.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: got %v, want %q", tt.skip, err, tt.want)
-	}
-}
-
-// BenchmarkOverrideOf100000 looks up different keys in turn, so that most of the memory that it reads is not in the
-// CPU's caches.
-func BenchmarkOverrideOf100000(b *testing.B) {
-	file := must.Get(Check("f", []byte(manyOverrides(100_000))))(b)
-	find := file.Rules[0].Override
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, row := range []struct {
-		name   string
-		key    func(i int) string
-		exists bool
-	}{
-		{"exact", func(i int) string { return fmt.Sprint("user:", 2*(i%50_000)) }, true},
-		{"network", func(i int) string { return fmt.Sprintf("ip:%d.%d.%d.%d", 10+i>>16, i>>8&255, i&255|1, r.IntN(256)) }, true},
-		{"no user", func(int) string { return fmt.Sprint("user:", 2*r.IntN(1e6)+1) }, false},
-		{"no network", func(int) string { return fmt.Sprintf("ip:%d.%d.%d.9", 100+r.IntN(100), r.IntN(256), r.IntN(256)) }, false},
-		{"no IPv6 network", func(int) string { return fmt.Sprintf("ip:2001:db8:%x:%x::/64", r.IntN(1<<16), r.IntN(1<<16)) }, false},
-	} {
-		keys := make([]string, 1<<12)
-		for i := range keys {
-			keys[i] = row.key(r.IntN(100_000))
-		}
-		b.Run(row.name, func(b *testing.B) {
-			i := 0
-			for b.Loop() {
-				must.Equal(b, find(keys[i&(1<<12-1)]) != nil, row.exists, "%s: found %v", keys[i&(1<<12-1)], !row.exists)
-				i++
-			}
-		})
 	}
 }
 

@@ -132,7 +132,6 @@ type script struct {
 	at      time.Time
 	results []core.Result
 	err     error
-	panics  any
 
 	mu   sync.Mutex
 	keys []string
@@ -144,9 +143,6 @@ func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	defer s.mu.Unlock()
 	for _, c := range claims {
 		s.keys = append(s.keys, c.Key)
-	}
-	if s.panics != nil {
-		panic(s.panics)
 	}
 	for _, r := range s.results {
 		r.At = s.at

@@ -449,23 +449,6 @@ func TestByteOrderMarks(t *testing.T) {
 		"got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 }
 
-func BenchmarkParse(b *testing.B) {
-	for _, tt := range logs {
-		b.Run(tt.format, func(b *testing.B) {
-			p, _ := NewParser(Options{Format: tt.format})
-			var e Entry
-			lines := strings.Split(tt.lines, "\n")
-			for _, line := range lines[:len(lines)-1] {
-				_ = p.Parse(line, &e)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				must.Do(b, p.Parse(lines[len(lines)-1], &e))
-			}
-		})
-	}
-}
-
 func TestBareEntriesHaveNoHeader(t *testing.T) {
 	for _, tt := range logs {
 		_, got := lastOf(t, strings.NewReader(tt.lines), Options{Bare: true, Format: tt.format, Fields: map[string]string{"header:X-A": "status"}})

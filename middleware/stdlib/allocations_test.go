@@ -95,15 +95,3 @@ func TestBytesOfAnAdmittedRequest(t *testing.T) {
 			"%s: %d bytes in %d allocations, want at most 600 in 4", limit, bytes, objects)
 	}
 }
-
-func BenchmarkServe(b *testing.B) {
-	for _, f := range outcomes {
-		b.Run(f.name, func(b *testing.B) {
-			serve := serving(f.limit, f.final)
-			b.ReportAllocs()
-			for b.Loop() {
-				serve()
-			}
-		})
-	}
-}

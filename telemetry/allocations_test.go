@@ -22,38 +22,6 @@ func observed(allowed bool) (*Telemetry, *core.Observation) {
 	return New(Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}), o
 }
 
-func BenchmarkObserve(b *testing.B) {
-	for _, allowed := range []bool{true, false} {
-		b.Run(map[bool]string{true: "allowed", false: "denied"}[allowed], func(b *testing.B) {
-			tel, o := observed(allowed)
-			b.ReportAllocs()
-			for b.Loop() {
-				tel.Observe(context.Background(), o)
-			}
-		})
-	}
-	b.Run("allowed, by an override", func(b *testing.B) {
-		tel, o := observed(true)
-		o.Claims[0].Overridden = true
-		b.ReportAllocs()
-		for b.Loop() {
-			tel.Observe(context.Background(), o)
-		}
-	})
-	b.Run("denied, a new key each time", func(b *testing.B) {
-		tel, o := observed(false)
-		keys := make([]string, 1<<14)
-		for i := range keys {
-			keys[i] = fmt.Sprint("user:", i)
-		}
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			o.Claims[0].Key = keys[i%len(keys)]
-			tel.Observe(context.Background(), o)
-		}
-	})
-}
-
 func TestObserveDoesNotAllocate(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		tel, o := observed(allowed)

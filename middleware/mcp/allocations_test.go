@@ -10,17 +10,8 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
-	"github.com/spillgate/spillgate/keyfunc"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
-	"github.com/spillgate/spillgate/middleware/stdlib"
 )
-
-// discard is a ResponseWriter that keeps nothing.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header       { return d.header }
-func (discard) WriteHeader(int)             {}
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // outcomes are a limit for each way in which a call can end.
 var outcomes = []struct {
@@ -65,34 +56,5 @@ func leastAllocations(f func()) float64 {
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
 		expect.AtMost(t, leastAllocations(calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
-	}
-}
-
-// BenchmarkCall measures the cost of the middleware for a call and, for comparison, the cost of stdlib for a request under the same
-// rule.
-func BenchmarkCall(b *testing.B) {
-	type userKey struct{}
-	for _, f := range outcomes {
-		b.Run(f.name+"/mcp", func(b *testing.B) {
-			call := calling(b.Context(), f.limit, f.final)
-			b.ReportAllocs()
-			for b.Loop() {
-				call()
-			}
-		})
-		b.Run(f.name+"/stdlib", func(b *testing.B) {
-			user := keyfunc.User(func(r *http.Request) (string, bool) {
-				id, ok := r.Context().Value(userKey{}).(string)
-				return id, ok
-			})
-			h := stdlib.New(limiter(f.limit, user, f.final))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			r, _ := http.NewRequestWithContext(context.WithValue(b.Context(), userKey{}, "ann"), http.MethodPost, "/tools/call/search", http.NoBody)
-			w := discard{make(http.Header)}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				h.ServeHTTP(w, r)
-			}
-		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -15,7 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/keyfunc"
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
-	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 // A transport is a stream of a server that keeps the metadata that is set.
@@ -46,24 +44,6 @@ func calling(limiter *core.Limiter) func() {
 	}
 }
 
-// requesting returns a func that serves a similar request with net/http.
-func requesting(limiter *core.Limiter) func() {
-	h := stdlib.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	r := httptest.NewRequest(http.MethodPost, unary, nil)
-	r.RemoteAddr = "203.0.113.9:4711"
-	r.Header = http.Header{"Content-Type": {"application/grpc"}, "User-Agent": {"grpc-go/1.57.0"}, "Grpc-Accept-Encoding": {"gzip"}}
-	return func() {
-		w := discard{make(http.Header)}
-		h.ServeHTTP(w, r)
-	}
-}
-
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header       { return d.header }
-func (discard) WriteHeader(int)             {}
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
 // outcomes are a rule for each way in which a call can end.
 var outcomes = []struct {
 	why   string
@@ -93,22 +73,5 @@ func TestAllocations(t *testing.T) {
 			least = min(least, testing.AllocsPerRun(1, call))
 		}
 		expect.AtMost(t, least, o.most, "%s: allocations", o.why)
-	}
-}
-
-// BenchmarkUnary compares the cost of the interceptor for a call with the cost of the adapter for net/http for the same
-// request.
-func BenchmarkUnary(b *testing.B) {
-	for name, of := range map[string]func(*core.Limiter) func(){"grpclimit": calling, "stdlib": requesting} {
-		for _, o := range outcomes {
-			b.Run(o.why+"/"+name, func(b *testing.B) {
-				call := of(limiterOf(o.limit, o.final))
-				call()
-				b.ReportAllocs()
-				for b.Loop() {
-					call()
-				}
-			})
-		}
 	}
 }
