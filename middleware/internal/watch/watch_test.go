@@ -135,86 +135,25 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	}
 	type bare struct{ http.ResponseWriter }
 	within := all{likeHTTP1{full{httptest.NewRecorder()}}}
+	o := &other{ResponseWriter: bare{within}}
 	sets := make(map[set]bool)
 	for _, w := range []http.ResponseWriter{
 		bare{within},
-		struct {
-			bare
-			http.Flusher
-		}{bare{within}, within},
-		struct {
-			bare
-			http.Hijacker
-		}{bare{within}, within},
-		struct {
-			bare
-			http.Pusher
-		}{bare{within}, within},
-		struct {
-			bare
-			closeNotifier
-		}{bare{within}, within},
-		struct {
-			bare
-			http.Flusher
-			http.Hijacker
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Flusher
-			http.Pusher
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Flusher
-			closeNotifier
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Hijacker
-			http.Pusher
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Hijacker
-			closeNotifier
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Pusher
-			closeNotifier
-		}{bare{within}, within, within},
-		struct {
-			bare
-			http.Flusher
-			http.Hijacker
-			http.Pusher
-		}{bare{within}, within, within, within},
-		struct {
-			bare
-			http.Flusher
-			http.Hijacker
-			closeNotifier
-		}{bare{within}, within, within, within},
-		struct {
-			bare
-			http.Flusher
-			http.Pusher
-			closeNotifier
-		}{bare{within}, within, within, within},
-		struct {
-			bare
-			http.Hijacker
-			http.Pusher
-			closeNotifier
-		}{bare{within}, within, within, within},
-		struct {
-			bare
-			http.Flusher
-			http.Hijacker
-			http.Pusher
-			closeNotifier
-		}{bare{within}, within, within, within, within},
+		withF{o, within},
+		withH{o, within},
+		withP{o, within},
+		withC{o, within},
+		withFH{o, within, within},
+		withFP{o, within, within},
+		withFC{o, within, within},
+		withHP{o, within, within},
+		withHC{o, within, within},
+		withPC{o, within, within},
+		withFHP{o, within, within, within},
+		withFHC{o, within, within, within},
+		withFPC{o, within, within, within},
+		withHPC{o, within, within, within},
+		withFHPC{o, within, within, within, within},
 	} {
 		watched, seen := Writer(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		sets[of(w)] = true
