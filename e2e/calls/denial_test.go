@@ -126,22 +126,22 @@ func denials() map[string]denial {
 	}
 }
 
-// TestDenied checks the error that each client returns for each response of the adapters.
+// TestDenied checks the error that each client returns for each response of the adapters and of grpclimit.
 func TestDenied(t *testing.T) {
-	for _, f := range apps.Frameworks {
+	for _, s := range servings() {
 		for why, d := range denials() {
 			l := new(login)
-			for _, c := range clientsOf(t, serve(t, f.Build(l.app(apps.Guard{Limiter: d.limiter})))) {
+			for _, c := range s.clients(t, l, apps.Guard{Limiter: d.limiter}) {
 				for _, kind := range kinds {
 					if !c.can(kind) {
 						continue
 					}
-					t.Run(strings.Join([]string{f.Name, why, c.name, kind}, ", "), func(t *testing.T) {
+					t.Run(strings.Join([]string{s.name, why, c.name, kind}, ", "), func(t *testing.T) {
 						want(t, c.within(t, kind, right), d.code, d.details...)
 					})
 				}
 			}
-			expect.AtMost(t, l.ran.Load(), 0, "%s, %s: the handler ran", f.Name, why)
+			expect.AtMost(t, l.ran.Load(), 0, "%s, %s: the handler ran", s.name, why)
 		}
 	}
 }

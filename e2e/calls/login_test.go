@@ -40,16 +40,16 @@ func guess(t *testing.T, l *login, kind string, clients ...client) {
 }
 
 // guessBy guesses passwords of a service by each client, of which successful logins are not counted, and then by all of them
-// in turn. serve returns the address of a server with a new limiter.
-func guessBy(t *testing.T, l *login, kind string, serve func(t *testing.T) string) {
+// in turn. clients returns the clients of a server with a new limiter.
+func guessBy(t *testing.T, l *login, kind string, clients func(t *testing.T) []client) {
 	var all []client
-	for i, c := range clientsOf(t, serve(t)) {
+	for i, c := range clients(t) {
 		if !c.can(kind) {
 			continue
 		}
 		all = append(all, c)
 		t.Run(c.name, func(t *testing.T) {
-			c := clientsOf(t, serve(t))[i]
+			c := clients(t)[i]
 			for range 7 {
 				l.served.Wait()
 				must.Do(t, c.within(t, kind, right))
@@ -60,13 +60,13 @@ func guessBy(t *testing.T, l *login, kind string, serve func(t *testing.T) strin
 	guess(t, l, kind, all...)
 }
 
-// TestPasswordGuessing guesses passwords of servers in each router.
+// TestPasswordGuessing guesses passwords of servers in each router, and of a server of grpc-go.
 func TestPasswordGuessing(t *testing.T) {
-	for _, f := range apps.Frameworks {
+	for _, s := range servings() {
 		for _, kind := range kinds {
-			t.Run(fmt.Sprintf("%s %s", f.Name, kind), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s", s.name, kind), func(t *testing.T) {
 				l := new(login)
-				guessBy(t, l, kind, func(t *testing.T) string { return l.serve(t, f.Build(l.app(guarded()))) })
+				guessBy(t, l, kind, func(t *testing.T) []client { return s.clients(t, l, guarded()) })
 			})
 		}
 	}
@@ -81,7 +81,7 @@ func TestPasswordGuessingThroughProxy(t *testing.T) {
 			app.Guards = nil
 			to := must.Get(url.Parse("http://" + serve(t, apps.Frameworks[0].Build(app))))(t)
 			proxy := &httputil.ReverseProxy{Transport: transportOf(t, true), FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
-			guessBy(t, l, kind, func(t *testing.T) string { return l.serve(t, stdlib.New(guarded().Limiter)(proxy)) })
+			guessBy(t, l, kind, func(t *testing.T) []client { return clientsOf(t, l.serve(t, stdlib.New(guarded().Limiter)(proxy))) })
 		})
 	}
 }

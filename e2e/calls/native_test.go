@@ -45,104 +45,29 @@ func (l *login) native(t *testing.T, limiter *core.Limiter, opts ...grpclimit.Op
 	return listener.Addr().String()
 }
 
-// nativeClients returns the clients that a server of grpc-go has.
-func nativeClients(t *testing.T, address string) (some []client) {
-	for _, c := range clientsOf(t, address) {
-		if strings.HasPrefix(c.name, "gRPC") && !strings.Contains(c.name, "Web") || c.name == "grpc-go" {
+// A serving serves the service behind a limiter: by an adapter for HTTP, or by grpc-go with interceptors.
+type serving struct {
+	name  string
+	serve func(t *testing.T, l *login, g apps.Guard) (address string)
+}
+
+func servings() (all []serving) {
+	for _, f := range apps.Frameworks {
+		all = append(all, serving{f.Name, func(t *testing.T, l *login, g apps.Guard) string { return l.serve(t, f.Build(l.app(g))) }})
+	}
+	return append(all, serving{"grpclimit", func(t *testing.T, l *login, g apps.Guard) string {
+		return l.native(t, g.Limiter, grpclimit.WithHeaders(g.Headers))
+	}})
+}
+
+// clients returns the clients that can call a new server of s, and their kinds of calls.
+func (s serving) clients(t *testing.T, l *login, g apps.Guard) (some []client) {
+	for _, c := range clientsOf(t, s.serve(t, l, g)) {
+		if s.name != "grpclimit" || c.name == "grpc-go" || strings.HasPrefix(c.name, "gRPC") && !strings.Contains(c.name, "Web") {
 			some = append(some, c)
 		}
 	}
 	return some
-}
-
-// TestNativePasswordGuessing guesses passwords of a server of grpc-go, and then of the same service behind an adapter for HTTP too.
-func TestNativePasswordGuessing(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			l := new(login)
-			for i, c := range nativeClients(t, l.native(t, guarded().Limiter)) {
-				t.Run(c.name, func(t *testing.T) {
-					c := nativeClients(t, l.native(t, guarded().Limiter))[i]
-					for range 7 {
-						must.Do(t, c.within(t, kind, right))
-					}
-					guess(t, l, kind, c)
-				})
-			}
-			g := guarded()
-			all := nativeClients(t, l.native(t, g.Limiter))
-			for _, c := range clientsOf(t, l.serve(t, apps.Frameworks[0].Build(l.app(g)))) {
-				if c.can(kind) {
-					all = append(all, c)
-				}
-			}
-			guess(t, l, kind, all...)
-		})
-	}
-}
-
-// TestNativeDenied checks what clients make of the errors.
-func TestNativeDenied(t *testing.T) {
-	for _, kind := range kinds {
-		l := new(login)
-		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login", "other"))) {
-			want(t, c.within(t, kind, right), codes.ResourceExhausted, retryIn(90001*time.Millisecond), quota("login", "other"))
-		}
-		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{wait: core.Never}, keyfunc.Const("all"), "login"))) {
-			want(t, c.within(t, kind, right), codes.ResourceExhausted, quota("login"))
-		}
-		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{}, noKey, "login"))) {
-			want(t, c.within(t, kind, right), codes.InvalidArgument)
-		}
-		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{err: io.ErrUnexpectedEOF}, keyfunc.Const("all"), "login"))) {
-			want(t, c.within(t, kind, right), codes.Unavailable, retryIn(5*time.Second))
-		}
-		expect.AtMost(t, l.ran.Load(), 0, "the handler ran")
-	}
-}
-
-// TestNativeRetries checks that the retries of grpc-go wait as long as the pushback says, and not at all for a quota of a day.
-func TestNativeRetries(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			var mu sync.Mutex
-			var denied int
-			var turn time.Time
-			best := time.Hour // the least delay of a retry
-			look := func(_ http.Header, d core.Decision) {
-				mu.Lock()
-				defer mu.Unlock()
-				if late := time.Since(turn); !turn.IsZero() {
-					best = min(best, late)
-					expect.AtLeast(t, late, 0, "a retry came %v too early", -late)
-				}
-				turn = time.Time{}
-				if !d.Allowed {
-					denied++
-					turn = time.Now().Add(d.RetryAfter())
-				}
-			}
-			limiter := core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)}))
-			c := client{"grpc-go", grpcClient(t, new(login).native(t, limiter, grpclimit.WithHeaders(look)), retries)}
-			for round := 0; round < 8 && best > 20*time.Millisecond; round++ { // a busy machine may be late
-				before := denied
-				for range 4 {
-					expect.NoError(t, c.within(t, kind, right), "a call that should be retried")
-				}
-				expect.AtMost(t, denied-before, 4, "calls denied (a client that waits is admitted)")
-			}
-			expect.AtMost(t, best, 20*time.Millisecond, "the retries came at least after the pushback")
-
-			denied = 0
-			daily := core.Must(core.New([]core.Rule{core.PerDay(1).By(keyfunc.RemoteIP)}))
-			c = client{"grpc-go", grpcClient(t, new(login).native(t, daily, grpclimit.WithHeaders(look)), retries)}
-			turn = time.Time{}
-			_ = c.within(t, kind, right)
-			if err := c.within(t, kind, right); codeOf(err) != codes.ResourceExhausted || denied != 1 {
-				t.Errorf("a call above the quota: %v, denied %d times, want 1: a retry is useless", err, denied)
-			}
-		})
-	}
 }
 
 // childOf is the environment variable that makes the test binary another process: it has the kind of server and the Redis.

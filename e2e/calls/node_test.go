@@ -24,6 +24,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -32,11 +33,7 @@ import (
 // TestNode calls with the clients that programs in Node have.
 func TestNode(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node"))))
-	if _, err := run(t, dir, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
-		skip(t, err)
-	}
+	dir := wire.Node(t, filepath.Join("testdata", "node"))
 	for name, test := range map[string]func(t *testing.T, dir string){
 		"grpc-js":      func(t *testing.T, dir string) { testProgram(t, dir, "node", "grpcjs.mjs") },
 		"nice-grpc":    testNice,
@@ -52,13 +49,13 @@ func TestNode(t *testing.T) {
 // testNice calls with nice-grpc and its middleware for retries, which waits as long as its options say.
 func testNice(t *testing.T, dir string) {
 	call := func(t *testing.T, address string, calls int, retry string) (retries []int, errs []error) {
-		out := must.Get(run(t, dir, []string{"MESSAGE=" + passwordHex(t), "RETRY=" + retry}, "node", "nice.mjs", address, pathOf(unary), fmt.Sprint(calls)))(t)
-		eachLine(t, out, func(line struct {
+		out := must.Get(wire.Run(t, dir, []string{"MESSAGE=" + passwordHex(t), "RETRY=" + retry}, "node", "nice.mjs", address, pathOf(unary), fmt.Sprint(calls)))(t)
+		for _, line := range wire.Decode[struct {
 			Retries int
 			Status  json.RawMessage
-		}) {
+		}](t, out) {
 			retries, errs = append(retries, line.Retries), append(errs, errorOf(t, line.Status))
-		})
+		}
 		must.Equal(t, len(errs), calls, "calls (%s)", out)
 		return retries, errs
 	}
@@ -105,18 +102,18 @@ func testConnect(t *testing.T, dir string) {
 	admitted := denial{limiter: guarded().Limiter}
 	add("admitted", serve(t, apps.Frameworks[0].Build(new(login).app(apps.Guard{Limiter: admitted.limiter}))), admitted)
 
-	out := must.Get(run(t, dir, nil, "node", args...))(t)
-	eachLine(t, out, func(line struct {
+	out := must.Get(wire.Run(t, dir, nil, "node", args...))(t)
+	for _, line := range wire.Decode[struct {
 		Server       int
 		Client, Kind string
 		Status       json.RawMessage
-	}) {
+	}](t, out) {
 		calls--
 		s := servers[line.Server]
 		t.Run(strings.Join([]string{s.name, line.Client, line.Kind}, ", "), func(t *testing.T) {
 			want(t, errorOf(t, line.Status), s.code, s.details...)
 		})
-	})
+	}
 	expect.Equal(t, calls, 0, "calls missing in the output\n%s", out)
 	expect.AtMost(t, l.ran.Load(), 0, "the handler ran")
 }

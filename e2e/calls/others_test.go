@@ -1,14 +1,9 @@
 package calls
 
 import (
-	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -29,18 +25,11 @@ import (
 func TestPython(t *testing.T) {
 	t.Parallel()
 	const python = "/usr/bin/python3" // Debian's, which finds Debian's packages
-	if _, err := run(t, "", nil, python, "-c", "import grpc"); err != nil {
-		skip(t, err)
+	if _, err := wire.Run(t, "", nil, python, "-c", "import grpc"); err != nil {
+		wire.Skip(t, err)
 	}
 	script := must.Get(filepath.Abs(filepath.Join("testdata", "drive.py")))(t)
 	testProgram(t, "", python, script)
-}
-
-// skip skips a test whose client is not installed, except in CI.
-func skip(t *testing.T, err error) {
-	t.Helper()
-	must.True(t, os.Getenv("CI") != "true", "%v, and CI is set", err)
-	t.Skipf("SKIPPED: the client is not installed: %v", err)
 }
 
 // A seen is what a program prints of a call.
@@ -53,8 +42,8 @@ type seen struct {
 func testProgram(t *testing.T, dir string, program ...string) {
 	call := func(t *testing.T, address string, calls int, env ...string) (all []seen) {
 		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
-		out := must.Get(run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t)
-		eachLine(t, out, func(s seen) { all = append(all, s) })
+		out := must.Get(wire.Run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t)
+		all = wire.Decode[seen](t, out)
 		must.True(t, len(all) == calls, "%d calls: %+v", calls, all)
 		return all
 	}
@@ -94,18 +83,6 @@ func passwordHex(t *testing.T) string {
 	return hex.EncodeToString(message)
 }
 
-// eachLine decodes the objects that a program prints.
-func eachLine[Line any](t *testing.T, out string, use func(Line)) {
-	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
-		var line Line
-		if err := d.Decode(&line); err != nil {
-			t.Fatalf("%v in the output\n%s", err, out)
-		}
-		use(line)
-	}
-}
-
 // wantDetails checks the details of a status.
 func wantDetails(t *testing.T, got seen, details ...proto.Message) {
 	t.Helper()
@@ -116,19 +93,4 @@ func wantDetails(t *testing.T, got seen, details ...proto.Message) {
 	}
 	must.Do(t, err)
 	want(t, status.ErrorProto(s), codes.ResourceExhausted, details...)
-}
-
-// run runs a program for at most two minutes, and returns its output.
-func run(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	cmd.WaitDelay = time.Second
-	var out, problems strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", name, err, problems.String())
-	}
-	return out.String(), nil
 }

@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
@@ -132,32 +131,17 @@ func (c *crew) admittedSince(at time.Time) bool {
 
 // A member is one process of a crew.
 type member struct {
-	cmd  *exec.Cmd
-	in   io.Closer
+	*wire.Process
 	read chan struct{} // closed once all its output has been read
 }
 
 // start starts another process of the crew and waits for its first request.
 func (c *crew) start() *member {
 	c.t.Helper()
-	text, err := json.Marshal(&c.leaser)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	m := &member{cmd: exec.Command(os.Args[0]), read: make(chan struct{})}
-	m.cmd.Env, m.cmd.Stderr = append(os.Environ(), leaserOf+"="+string(text)), os.Stderr
-	if m.in, err = m.cmd.StdinPipe(); err != nil {
-		c.t.Fatal(err)
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := m.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(&c.leaser))(c.t)
+	m := &member{wire.Start(c.t, leaserOf+"="+string(text)), make(chan struct{})}
 	begun := make(chan struct{})
-	go c.read(m, out, begun)
+	go c.read(m, begun)
 	select {
 	case <-begun:
 	case <-time.After(wire.Timeout):
@@ -167,11 +151,11 @@ func (c *crew) start() *member {
 }
 
 // read reads the output of m.
-func (c *crew) read(m *member, out io.Reader, begun chan<- struct{}) {
+func (c *crew) read(m *member, begun chan<- struct{}) {
 	defer close(m.read)
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	for m.Out.Scan() {
 		var t turn
-		if n, _ := fmt.Sscan(lines.Text(), &t.begun, &t.ended, &t.asked, &t.admitted, &t.failed); n < 5 {
+		if n, _ := fmt.Sscan(m.Out.Text(), &t.begun, &t.ended, &t.asked, &t.admitted, &t.failed); n < 5 {
 			return // the process died while it wrote
 		}
 		c.mu.Lock()
@@ -186,16 +170,16 @@ func (c *crew) read(m *member, out io.Reader, begun chan<- struct{}) {
 
 // kill ends m as kill -9 does.
 func (m *member) kill() {
-	_ = m.cmd.Process.Kill()
+	_ = m.Process.Process.Kill()
 	<-m.read
-	_ = m.cmd.Wait()
+	_ = m.Wait()
 }
 
 // stop ends m at the end of its turn.
 func (m *member) stop() {
-	m.in.Close()
-	tooLate := time.AfterFunc(wire.Timeout, func() { _ = m.cmd.Process.Kill() })
+	m.In.Close()
+	tooLate := time.AfterFunc(wire.Timeout, func() { _ = m.Process.Process.Kill() })
 	<-m.read
-	_ = m.cmd.Wait()
+	_ = m.Wait()
 	tooLate.Stop()
 }

@@ -22,22 +22,12 @@ import (
 const childOf = "SPILLGATE_E2E_REDIS"
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(childOf); addr != "" {
-		if err := serveAll(addr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, run := range map[string]func(string) error{childOf: serveAll, leaserOf: runLeaser, waiterOf: runWaiter} {
+		text := os.Getenv(variable)
+		if text == "" {
+			continue
 		}
-		return
-	}
-	if text := os.Getenv(leaserOf); text != "" {
-		if err := runLeaser(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	if text := os.Getenv(waiterOf); text != "" {
-		if err := runWaiter(text); err != nil {
+		if err := run(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -71,7 +61,6 @@ func everyHost(store core.Store, client *redis.Client) http.Handler {
 	for host, a := range logins {
 		built[strings.TrimPrefix(host, "login-")] = failing(store, a)
 	}
-	built["sold"] = sold(store)
 	for name, n := range places {
 		built[name] = occupied(store, client, n)
 	}

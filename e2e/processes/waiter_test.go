@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,43 +89,35 @@ func runWaiter(text string) error {
 
 // waitAtOnce has ten processes with a hundred requests each wait at once. It returns what was decided, the admitted
 // requests in the order of their turns, and how many calls the server has had.
-func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []decided, calls int) {
+func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []decided, n int) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	var cmds []*exec.Cmd
-	var outs []*bufio.Scanner
-	var starts []func()
+	var all []*wire.Process
 	for range waiters {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), waiterOf+"="+waiter{server.Addr, rate, most}.String())
-		cmd.Stderr = os.Stderr
-		in := must.Get(cmd.StdinPipe())(t)
-		out := must.Get(cmd.StdoutPipe())(t)
-		must.Do(t, cmd.Start())
-		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
-		lines := bufio.NewScanner(out)
-		must.True(t, lines.Scan() && lines.Text() == "ready", "a process is not ready")
-		cmds, outs, starts = append(cmds, cmd), append(outs, lines), append(starts, func() { _, _ = fmt.Fprintln(in) })
+		p := wire.Start(t, waiterOf+"="+waiter{server.Addr, rate, most}.String())
+		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = p.Process.Kill() }).Stop()
+		must.True(t, p.Out.Scan() && p.Out.Text() == "ready", "a process is not ready")
+		all = append(all, p)
 	}
 	must.Do(t, client.ConfigResetStat(t.Context()).Err())
-	for _, start := range starts {
-		start()
+	for _, p := range all {
+		_, _ = fmt.Fprintln(p.In)
 	}
-	for i, lines := range outs {
-		for lines.Scan() {
+	for _, p := range all {
+		for p.Out.Scan() {
 			var d decided
-			must.Get(fmt.Sscan(lines.Text(), &d.at, &d.then, &d.allowed))(t)
+			must.Get(fmt.Sscan(p.Out.Text(), &d.at, &d.then, &d.allowed))(t)
 			if d.allowed {
 				admitted = append(admitted, d)
 			} else {
 				denied = append(denied, d)
 			}
 		}
-		must.Do(t, cmds[i].Wait())
+		must.Do(t, p.Wait())
 	}
 	slices.SortFunc(admitted, func(a, b decided) int { return int(a.then - b.then) })
 	must.Equal(t, len(admitted)+len(denied), waiters*eachWaits, "requests decided")
-	return admitted, denied, callsOf(t, client)
+	return admitted, denied, calls(t, client)
 }
 
 // checkTurns checks that requests go on one by one at the rate, in the order of their decisions, and each as early as
@@ -185,19 +175,4 @@ func TestProcessesAreDeniedByOneOrder(t *testing.T) {
 		}
 	}
 	t.Logf("%d admitted, %d denied", len(admitted), len(denied))
-}
-
-// callsOf returns how many calls of functions and scripts a server has had.
-func callsOf(t *testing.T, client *redis.Client) (n int) {
-	t.Helper()
-	for line := range strings.Lines(client.Info(t.Context(), "commandstats").Val()) {
-		for _, command := range []string{"fcall", "evalsha", "eval"} {
-			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-				var calls int
-				must.Get(fmt.Sscanf(rest, "%d", &calls))(t)
-				n += calls
-			}
-		}
-	}
-	return n
 }

@@ -19,8 +19,6 @@ type App struct {
 type Guard struct {
 	Limiter *core.Limiter
 	Headers headers.Writer
-	Deny    func(w http.ResponseWriter, r *http.Request, d core.Decision)
-	Fail    func(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // A Route is a handler for a pattern like "/users/{id}".

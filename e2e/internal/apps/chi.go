@@ -10,8 +10,7 @@ import (
 
 func chiGuards(guards []Guard) (ms []func(http.Handler) http.Handler) {
 	for _, g := range guards {
-		ms = append(ms, chilimit.New(g.Limiter,
-			chilimit.WithHeaders(g.Headers), chilimit.WithDenyHandler(g.Deny), chilimit.WithErrorHandler(g.Fail)))
+		ms = append(ms, chilimit.New(g.Limiter, chilimit.WithHeaders(g.Headers)))
 	}
 	return ms
 }

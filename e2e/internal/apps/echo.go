@@ -5,26 +5,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/spillgate/spillgate/core"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 )
 
 func echoGuards(guards []Guard) (ms []echo.MiddlewareFunc) {
 	for _, g := range guards {
-		opts := []echolimit.Option{echolimit.WithHeaders(g.Headers)}
-		if g.Deny != nil {
-			opts = append(opts, echolimit.WithDenyHandler(func(c echo.Context, d core.Decision) error {
-				g.Deny(c.Response(), c.Request(), d)
-				return nil
-			}))
-		}
-		if g.Fail != nil {
-			opts = append(opts, echolimit.WithErrorHandler(func(c echo.Context, err error) error {
-				g.Fail(c.Response(), c.Request(), err)
-				return nil
-			}))
-		}
-		ms = append(ms, echolimit.New(g.Limiter, opts...))
+		ms = append(ms, echolimit.New(g.Limiter, echolimit.WithHeaders(g.Headers)))
 	}
 	return ms
 }

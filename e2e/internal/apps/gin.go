@@ -5,7 +5,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/spillgate/spillgate/core"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 )
 
@@ -13,14 +12,7 @@ func init() { gin.SetMode(gin.ReleaseMode) }
 
 func ginGuards(guards []Guard) (hs []gin.HandlerFunc) {
 	for _, g := range guards {
-		opts := []ginlimit.Option{ginlimit.WithHeaders(g.Headers)}
-		if g.Deny != nil {
-			opts = append(opts, ginlimit.WithDenyHandler(func(c *gin.Context, d core.Decision) { g.Deny(c.Writer, c.Request, d) }))
-		}
-		if g.Fail != nil {
-			opts = append(opts, ginlimit.WithErrorHandler(func(c *gin.Context, err error) { g.Fail(c.Writer, c.Request, err) }))
-		}
-		hs = append(hs, ginlimit.New(g.Limiter, opts...))
+		hs = append(hs, ginlimit.New(g.Limiter, ginlimit.WithHeaders(g.Headers)))
 	}
 	return hs
 }

@@ -6,14 +6,10 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-func stdlibGuard(g Guard) func(http.Handler) http.Handler {
-	return stdlib.New(g.Limiter, stdlib.WithHeaders(g.Headers), stdlib.WithDenyHandler(g.Deny), stdlib.WithErrorHandler(g.Fail))
-}
-
 // stdlibWrap puts guards around h, the first outermost.
 func stdlibWrap(h http.Handler, guards []Guard) http.Handler {
 	for i := len(guards) - 1; i >= 0; i-- {
-		h = stdlibGuard(guards[i])(h)
+		h = stdlib.New(guards[i].Limiter, stdlib.WithHeaders(guards[i].Headers))(h)
 	}
 	return h
 }

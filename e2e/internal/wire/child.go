@@ -2,36 +2,46 @@ package wire
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// Child runs this test's program again, with a variable of the environment that tells it what to do. It returns the first line that
-// the process writes, and the process. The input of the process ends with the test, and the process must end then.
-func Child(t testing.TB, variable string) (line string, p *os.Process) {
+// A Process is this test's program, running again.
+type Process struct {
+	*exec.Cmd
+	In  io.WriteCloser
+	Out *bufio.Scanner // of the lines that it writes
+}
+
+// Start runs this test's program again, with a variable of the environment that tells it what to do.
+func Start(t testing.TB, variable string) *Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), variable)
-	cmd.Stderr = os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), variable), os.Stderr
 	in := must.Get(cmd.StdinPipe())(t)
-	out, err := cmd.StdoutPipe()
-	must.Do(t, err)
+	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	tooLate := time.AfterFunc(Timeout, func() { _ = cmd.Process.Kill() })
+	return &Process{cmd, in, bufio.NewScanner(out)}
+}
+
+// Child starts a process like Start, and returns the first line that it writes. The input of the process ends with the test, and the
+// process must end then.
+func Child(t testing.TB, variable string) (line string, p *os.Process) {
+	t.Helper()
+	child := Start(t, variable)
+	tooLate := time.AfterFunc(Timeout, func() { _ = child.Process.Kill() })
 	t.Cleanup(func() {
-		_ = in.Close()
+		_ = child.In.Close()
 		tooLate.Reset(Timeout)
-		_ = cmd.Wait()
+		_ = child.Wait()
 		tooLate.Stop()
 	})
-	if line, err = bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.True(t, child.Out.Scan(), "the process wrote nothing: %v", child.Out.Err())
 	tooLate.Stop()
-	return strings.TrimSpace(line), cmd.Process
+	return child.Out.Text(), child.Process
 }
