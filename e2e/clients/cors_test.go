@@ -83,13 +83,3 @@ func TestCORS(t *testing.T) {
 		}
 	}
 }
-
-// TestPreflightWithoutSkip checks that preflights without WithSkip are charged like other requests.
-func TestPreflightWithoutSkip(t *testing.T) {
-	for _, f := range apps.Frameworks {
-		b := browser{wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) { cors(w, r) })), false)}
-		if status, _, ok := b.put(t); !ok || status != 429 {
-			t.Errorf("%s: preflight %v, status %d; want the preflight to use up the limit", f.Name, ok, status)
-		}
-	}
-}

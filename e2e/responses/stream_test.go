@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
@@ -45,26 +44,6 @@ func TestFullDuplex(t *testing.T) {
 		}
 		if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 { // a client that leaves earlier makes the last Flush fail
 			t.Errorf("after the last answer: %q, %v", rest, err)
-		}
-	})
-}
-
-// TestWriteDeadline checks that a write deadline that a handler sets ends its response.
-func TestWriteDeadline(t *testing.T) {
-	h := func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w)
-		_, _ = io.WriteString(w, "begun")
-		expect.NoError(t, c.Flush(), "Flush")
-		expect.NoError(t, c.SetReadDeadline(time.Now().Add(wire.Timeout)), "SetReadDeadline")
-		expect.NoError(t, c.SetWriteDeadline(time.Now().Add(-time.Second)), "SetWriteDeadline")
-		_, _ = io.WriteString(w, "too late")
-	}
-	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
-		resp, err := s.Client().Get(s.URL)
-		must.Do(t, err)
-		defer resp.Body.Close()
-		if got, err := io.ReadAll(resp.Body); err == nil || strings.Contains(string(got), "late") {
-			t.Errorf("the response is %q, %v; want it cut off at the deadline", got, err)
 		}
 	})
 }
