@@ -7,25 +7,12 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/expect"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
 func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
-	if g.Log != nil {
-		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
-			g.Log(err)
-			chilimit.WriteError(w, r, err)
-		}
-	}
-	if g.Denied != nil {
-		g.Deny = func(w http.ResponseWriter, r *http.Request, d core.Decision) {
-			g.Denied(w.Header(), d)
-			chilimit.WriteDenial(w, r, d)
-		}
-	}
+	g = g.Through(chilimit.WriteDenial, chilimit.WriteError)
 	return chilimit.New(g.Limiter, chilimit.WithHeaders(g.Headers), chilimit.WithDenyHandler(g.Deny), chilimit.WithErrorHandler(g.Fail))
 }
 
@@ -111,10 +98,3 @@ func TestContract(t *testing.T) {
 }
 
 func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
-
-func TestNilLimiter(t *testing.T) {
-	defer func() {
-		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
-	}()
-	chilimit.New(nil)
-}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
-	"github.com/spillgate/spillgate/internal/expect"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest/echotest"
@@ -98,10 +97,3 @@ func TestContract(t *testing.T) {
 }
 
 func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: version.Used}) }
-
-func TestNilLimiter(t *testing.T) {
-	defer func() {
-		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
-	}()
-	echolimit.New(nil)
-}

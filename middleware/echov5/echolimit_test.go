@@ -171,10 +171,3 @@ func TestResponseIsRestored(t *testing.T) {
 		expect.Equal(t, before == after, row.same, "%s: same response", why)
 	}
 }
-
-func TestNilLimiter(t *testing.T) {
-	defer func() {
-		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
-	}()
-	echolimit.New(nil)
-}

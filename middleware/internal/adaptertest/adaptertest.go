@@ -42,6 +42,23 @@ type App struct {
 	Clean func(http.Handler) http.Handler
 }
 
+// Through returns g with Log and Denied in its handlers, in front of the adapter's own.
+func (g Guard) Through(deny func(http.ResponseWriter, *http.Request, core.Decision), fail func(http.ResponseWriter, *http.Request, error)) Guard {
+	if g.Log != nil {
+		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
+			g.Log(err)
+			fail(w, r, err)
+		}
+	}
+	if g.Denied != nil {
+		g.Deny = func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+			g.Denied(w.Header(), d)
+			deny(w, r, d)
+		}
+	}
+	return g
+}
+
 // An Adapter builds an App with one adapter, mounted in one of the ways that it supports.
 type Adapter struct {
 	Build func(App) http.Handler
@@ -89,6 +106,7 @@ var byPlace = []group{
 
 // anyPlace do not.
 var anyPlace = []group{
+	{"nil limiter", testNilLimiter},
 	{"headers", testHeaders},
 	{"writers", testWriters},
 	{"count", testCount},

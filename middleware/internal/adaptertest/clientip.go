@@ -144,7 +144,13 @@ func testSkips(t *testing.T, a Adapter) {
 	}
 }
 
-// RunSkips runs testSkips for each further configuration of a router.
+// RunPaths checks how paths are read, for each further configuration of a router.
+func RunPaths(t *testing.T, a Adapter) {
+	testOddPaths(t, a)
+	testSkips(t, a)
+}
+
+// RunSkips is RunPaths for a handler behind which the router is out of sight.
 func RunSkips(t *testing.T, a Adapter) { testSkips(t, a) }
 
 // testAmbiguousPaths checks that a client gets 400 if its path could also mean another route's path.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -147,4 +148,28 @@ func testErrorHandler(t *testing.T, a Adapter) {
 				"header %v, body %q, %d calls", got.Header, got.body, calls.Load())
 		})
 	}
+}
+
+// testNilLimiter checks that a nil limiter panics where the adapter is made.
+func testNilLimiter(t *testing.T, a Adapter) {
+	defer func() {
+		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
+	}()
+	a.Build(single(Guard{}))
+}
+
+// CheckOpaque checks that a rule that asks for a route admits nothing in front of a handler that does not know routes, and
+// that the error says where to mount the limiter. Guard is the adapter.
+func CheckOpaque(t *testing.T, guard func(Guard) func(http.Handler) http.Handler, advice string) {
+	t.Helper()
+	login := core.PerHour(1).By(anyone)
+	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
+	var failure error
+	limit := guard(Guard{Limiter: newLimiter(new(core.MemoryStore), login), Log: func(err error) { failure = err }})
+	w := httptest.NewRecorder()
+	limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the handler ran")
+	})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+	expect.True(t, w.Code == http.StatusInternalServerError && errors.Is(failure, core.ErrInvalid) && strings.Contains(failure.Error(), advice),
+		"status %d, error %v", w.Code, failure)
 }
