@@ -41,40 +41,29 @@ func TestBefore(t *testing.T) {
 	})
 }
 
-// TestBeforeFails checks that nothing is sent if Before fails or panics, that the body is closed, and that no other request waits
-// for the one that was not sent.
+// TestBeforeFails checks that nothing is sent if Before fails, that the body is closed, and that no other request waits for
+// the one that was not sent.
 func TestBeforeFails(t *testing.T) {
-	for _, query := range []string{"error", "panic"} {
-		synctest.Test(t, func(t *testing.T) {
-			closed := errors.New("shop closed")
-			s := serve(ok)
-			tr := &client.Transport{Before: func(r *http.Request) error {
-				switch r.URL.RawQuery {
-				case "error":
-					return closed
-				case "panic":
-					panic("callback")
-				}
-				return nil
-			}}
-			c := s.over(tr)
-			body := &watched{size: 10, closed: make(chan bool)}
-			r := request(t, "http://api.example/?"+query)
-			r.Body = body
-			func() {
-				defer func() {
-					v := recover()
-					expect.Equal(t, v != nil, query == "panic", "recovered %v", v)
-				}()
-				if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes != 1 {
-					t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes)
-				}
-			}()
-			if get(t, c, "/"); time.Since(start2000) > 0 || len(s.requests(start2000)) != 1 {
-				t.Errorf("%d requests in %v, want one at once", len(s.requests(start2000)), time.Since(start2000))
+	synctest.Test(t, func(t *testing.T) {
+		closed := errors.New("shop closed")
+		s := serve(ok)
+		tr := &client.Transport{Before: func(r *http.Request) error {
+			if r.Body != nil {
+				return closed
 			}
-		})
-	}
+			return nil
+		}}
+		c := s.over(tr)
+		body := &watched{size: 10, closed: make(chan bool)}
+		r := request(t, "http://api.example/")
+		r.Body = body
+		if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes != 1 {
+			t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes)
+		}
+		if get(t, c, "/"); time.Since(start2000) > 0 || len(s.requests(start2000)) != 1 {
+			t.Errorf("%d requests in %v, want one at once", len(s.requests(start2000)), time.Since(start2000))
+		}
+	})
 }
 
 // TestBeforeFreesTheConnectionOfADenial checks that a denial is read to its end before Before sleeps, also if OnDenied
@@ -154,9 +143,9 @@ func TestOnDenied(t *testing.T) {
 	}
 }
 
-// TestPanicsCloseBodies checks that the bodies of the request and of the response are closed after Base or a callback
-// panics.
-func TestPanicsCloseBodies(t *testing.T) {
+// TestPanics checks that the bodies of the request and of the response are closed after Base or a callback panics, and that
+// the next request waits only for the server.
+func TestPanics(t *testing.T) {
 	denied := func(retryAfter string) *http.Response {
 		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {retryAfter}}}
 	}
@@ -194,10 +183,20 @@ func TestPanicsCloseBodies(t *testing.T) {
 				if r.GetBody == nil {
 					r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
 				}
-				defer func() {
-					expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
+				func() {
+					defer func() {
+						expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
+					}()
+					_, _ = row.transport.RoundTrip(r)
 				}()
-				_, _ = row.transport.RoundTrip(r)
+				tr, wait := row.transport, time.Duration(0)
+				if row.response != nil {
+					wait = 7 * time.Second
+				}
+				tr.Key, tr.Before, tr.OnDenied, tr.OnWait = nil, nil, nil, nil
+				get(t, serve(ok).over(tr), "/")
+				took := time.Since(start2000)
+				expect.True(t, took >= wait && took <= wait+time.Second, "the next request took %v, want %v", took, wait)
 			})
 		})
 	}
@@ -214,26 +213,6 @@ func (b *openBody) Close() error {
 	}
 	b.closed = nil
 	return nil
-}
-
-// TestOnDeniedPanics checks that no call is left waiting after OnDenied panics.
-func TestOnDeniedPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{handler: &script{responses: []response{{429, []string{"Retry-After", "5"}}, {200, nil}}}}
-		tr := &client.Transport{OnDenied: func(*http.Request, time.Duration) { panic("callback") }}
-		c := s.over(tr)
-		func() {
-			defer func() {
-				expect.NotEqual(t, recover(), nil, "OnDenied was not called")
-			}()
-			_, _ = tr.RoundTrip(request(t, "http://api.example/"))
-		}()
-		var all sync.WaitGroup
-		all.Go(func() { get(t, c, "/") })
-		all.Wait()
-		took := time.Since(start2000)
-		expect.True(t, took >= 5*time.Second && took <= 6*time.Second, "the next request took %v, want 5s", took)
-	})
 }
 
 // TestOnWait checks that OnWait is called once when a request begins to wait, with the time until the announced instant.
@@ -274,24 +253,6 @@ func TestOnWaitPanics(t *testing.T) {
 		}()
 		get(t, c, "/")
 		expect.AtMost(t, time.Since(start2000), 6*time.Second, "the next request")
-	})
-}
-
-// TestBasePanics checks that no call is left waiting after Base panics.
-func TestBasePanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Path == "/panic" {
-				panic("base")
-			}
-			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-		})}
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
-		}()
-		get(t, &http.Client{Transport: tr}, "/")
-		expect.AtMost(t, time.Since(start2000), 0, "waited")
 	})
 }
 

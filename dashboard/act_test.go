@@ -95,14 +95,10 @@ func TestBan(t *testing.T) {
 
 // A look-up has no request, so it shows the limits of the rule and says that a tier may have others.
 func TestLookupOfATieredRule(t *testing.T) {
-	tel := telemetry.New(telemetry.Options{})
-	l := core.Must(core.New([]core.Rule{{
+	s := sceneOf(t, telemetry.New(telemetry.Options{}), []core.Rule{{
 		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerDay(3)},
 		Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(100)} },
-	}}, core.WithObserver(tel.Observe)))
-	tel.Attach(l)
-	s := &scene{httptest.NewServer(dashboard.New(tel)), l}
-	t.Cleanup(s.Close)
+	}})
 	s.ask("ann")
 	status, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
 	limits, _ := answer["limits"].([]any)
@@ -113,8 +109,7 @@ func TestLookupOfATieredRule(t *testing.T) {
 // A look-up shows the limits of the key's override, even if the rule has tiers. The page shows which keys have an override, and
 // the grants.
 func TestOverridesAndGrants(t *testing.T) {
-	tel := telemetry.New(telemetry.Options{})
-	l := core.Must(core.New([]core.Rule{{
+	s := sceneOf(t, telemetry.New(telemetry.Options{}), []core.Rule{{
 		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerDay(3)},
 		Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(100)} },
 		Override: func(key string) []core.Limit {
@@ -123,16 +118,13 @@ func TestOverridesAndGrants(t *testing.T) {
 			}
 			return nil
 		},
-	}, {Name: "other", Key: byUser, Limits: []core.Limit{core.PerDay(5)}}}, core.WithObserver(tel.Observe)))
-	tel.Attach(l)
-	s := &scene{httptest.NewServer(dashboard.New(tel)), l}
-	t.Cleanup(s.Close)
+	}, {Name: "other", Key: byUser, Limits: []core.Limit{core.PerDay(5)}}})
 	if e := s.event(t, ""); e["own"] != nil || e["grants"] != nil {
 		t.Errorf("before any: got %v, %v", e["own"], e["grants"])
 	}
 	s.ask("partner", "partner", "ann")
 	for rule, n := range map[string]int{"plan": -30, "other": 50} {
-		must.Do(t, l.Grant(t.Context(), rule, "user:partner", n))
+		must.Do(t, s.limiter.Grant(t.Context(), rule, "user:partner", n))
 	}
 	e := s.event(t, "")
 	own, _ := e["own"].([]any)

@@ -37,12 +37,17 @@ func byUser(r *http.Request) (string, error) {
 func newScene(t *testing.T, unmask bool, opts ...dashboard.Option) *scene {
 	t.Helper()
 	tel := telemetry.New(telemetry.Options{Unmask: unmask})
-	l := core.Must(core.New([]core.Rule{
+	tel.FileLoaded("spillgate.yaml", "abcdef", nil)
+	return sceneOf(t, tel, []core.Rule{
 		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerDay(3)}, OnFailure: core.FailClosed, Routes: []string{"/"}},
 		{Name: "trial", Key: byUser, Limits: []core.Limit{core.PerDay(1)}, DryRun: true},
-	}, core.WithObserver(tel.Observe)))
+	}, opts...)
+}
+
+func sceneOf(t *testing.T, tel *telemetry.Telemetry, rules []core.Rule, opts ...dashboard.Option) *scene {
+	t.Helper()
+	l := core.Must(core.New(rules, core.WithObserver(tel.Observe)))
 	tel.Attach(l)
-	tel.FileLoaded("spillgate.yaml", "abcdef", nil)
 	s := &scene{httptest.NewServer(dashboard.New(tel, opts...)), l}
 	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	t.Cleanup(s.Close)

@@ -147,14 +147,12 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 
 // Keys that look alike are next to each other, and many of them do not displace a key that is denied less often.
 func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
-	tel := telemetry.New(telemetry.Options{})
-	l := core.Must(core.New([]core.Rule{
+	s := sceneOf(t, telemetry.New(telemetry.Options{}), []core.Rule{
 		{Name: "a", Key: byUser, Limits: []core.Limit{core.PerDay(1)}}, {Name: "b", Key: byUser, Limits: []core.Limit{core.PerDay(1)}},
-	}, core.WithObserver(tel.Observe)))
-	tel.Attach(l)
+	})
 	take := func(n int, rule, key string) {
 		for range n + 1 {
-			_, _ = l.Take(t.Context(), core.Claim{Rule: rule, Key: key})
+			_, _ = s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: key})
 		}
 	}
 	for i := range 19 {
@@ -163,11 +161,9 @@ func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
 	}
 	take(6, "a", "ip:198.51.100.1")
 	take(100, "b", "ip:203.0.113.0")
-	s := httptest.NewServer(dashboard.New(tel))
-	t.Cleanup(s.Close)
 	var shown []string
 	counts := make(map[string]float64)
-	for _, k := range (&scene{s, l}).event(t, "")["top"].([]any) {
+	for _, k := range s.event(t, "")["top"].([]any) {
 		row := k.(map[string]any)
 		text := row["key"].(string)
 		if len(shown) == 0 || shown[len(shown)-1] != text {

@@ -46,13 +46,13 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 // afterwards.
 func TestWatchDoesNotWaitForAPipe(t *testing.T) {
 	watch(t, func(w *watched) {
-		w.do(os.Remove(w.path))
-		w.do(syscall.Mkfifo(w.path, 0o600))
+		must.Do(t, os.Remove(w.path))
+		must.Do(t, syscall.Mkfifo(w.path, 0o600))
 		w.wait(5 * time.Second)
 		w.wantRate(10, "with a pipe in place of the file")
 		n := strings.Count(w.log.String(), "is not a regular file")
 		expect.True(t, n == 1, "logged %d times, want once:\n%s", n, &w.log)
-		w.do(os.Remove(w.path))
+		must.Do(t, os.Remove(w.path))
 		w.write(w.path, rate(20))
 		w.wait(3 * time.Second)
 		w.wantRate(20, "with a file again")

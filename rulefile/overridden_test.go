@@ -32,28 +32,9 @@ func manyUsers(n int) string {
 }
 
 func TestOverridesAreSwappedUnderLoad(t *testing.T) {
-	watch(t, func(w *watched) {
-		w.write(w.path, manyUsers(10))
-		w.wait(3 * time.Second)
-		for range 10 {
-			d, err := w.limiter.Check(requestOf("U77"))
-			must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
-		}
-		l := &load{limiter: w.limiter}
-		l.begin(8, "U77", 0, 90)
-		time.Sleep(100 * time.Millisecond)
-		w.write(w.path, manyUsers(100))
-		time.Sleep(3 * time.Second)
-		l.stop.Store(true)
-		l.wg.Wait()
-		synctest.Wait()
-		if d, err := w.limiter.Peek(requestOf("U77")); err != nil || d.Results[0].Remaining != 90 || d.Results[0].Limit.Rate != 100 {
-			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
-		}
-		d, err := w.limiter.Peek(requestOf("nobody"))
+	changeUnderLoad(t, "U77", manyUsers, func(l *core.Limiter) {
+		d, err := l.Peek(requestOf("nobody"))
 		expect.True(t, err == nil && d.Results[0].Limit.Rate == 5, "got %+v, %v; want the limits of the rule", d, err)
-		expect.True(t, l.undecided.Load() <= 0 && l.wrong.Load() <= 0,
-			"%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
 	})
 }
 
@@ -104,24 +85,31 @@ func (l *load) note(d core.Decision, err error) bool {
 }
 
 func TestWatchKeepsWhatWasUsedUnderLoad(t *testing.T) {
+	changeUnderLoad(t, "ann", perUser, func(*core.Limiter) {})
+}
+
+// changeUnderLoad checks that a user who has used up 10 has 90 left when the file allows 100, and that each request is
+// decided meanwhile. Then it calls after.
+func changeUnderLoad(t *testing.T, user string, file func(n int) string, after func(l *core.Limiter)) {
 	watch(t, func(w *watched) {
-		w.write(w.path, perUser(10))
+		w.write(w.path, file(10))
 		w.wait(3 * time.Second)
 		for range 10 {
-			d, err := w.limiter.Check(requestOf("ann"))
+			d, err := w.limiter.Check(requestOf(user))
 			must.True(t, err == nil && d.Allowed, "got %+v, %v", d, err)
 		}
 		l := &load{limiter: w.limiter}
-		l.begin(8, "ann", 0, 90)
+		l.begin(8, user, 0, 90)
 		time.Sleep(100 * time.Millisecond)
-		w.write(w.path, perUser(100))
+		w.write(w.path, file(100))
 		time.Sleep(3 * time.Second)
 		l.stop.Store(true)
 		l.wg.Wait()
 		synctest.Wait()
-		if d, err := w.limiter.Peek(requestOf("ann")); err != nil || d.Results[0].Remaining != 90 || d.Results[0].Limit.Rate != 100 {
+		if d, err := w.limiter.Peek(requestOf(user)); err != nil || d.Results[0].Remaining != 90 || d.Results[0].Limit.Rate != 100 {
 			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
 		}
+		after(w.limiter)
 		expect.True(t, l.undecided.Load() <= 0 && l.wrong.Load() <= 0 && l.decided.Load() >= 10_000,
 			"%d decided, %d undecided, %d with another limit", l.decided.Load(), l.undecided.Load(), l.wrong.Load())
 	})
@@ -231,7 +219,7 @@ func TestRulesOfTheProgramStayWhenTheFileChanges(t *testing.T) {
 	watch(t, func(w *watched) {
 		take := func() (remaining int) {
 			d, err := w.limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"})
-			w.do(err)
+			must.Do(t, err)
 			return d.Results[0].Remaining
 		}
 		expect.Equal(t, take(), 2, "left")

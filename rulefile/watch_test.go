@@ -27,24 +27,24 @@ func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
 		"written in place": func(w *watched) { w.write(w.path, rate(20)) },
 		"renamed": func(w *watched) {
 			w.write(w.path+".new", rate(20))
-			w.do(os.Rename(w.path+".new", w.path))
+			must.Do(w.t, os.Rename(w.path+".new", w.path))
 		},
 		"truncated, and written later": func(w *watched) {
-			w.do(os.Truncate(w.path, 0))
+			must.Do(w.t, os.Truncate(w.path, 0))
 			w.wait(700 * time.Millisecond)
 			w.write(w.path, rate(20))
 		},
 		"deleted, and created later": func(w *watched) {
-			w.do(os.Remove(w.path))
+			must.Do(w.t, os.Remove(w.path))
 			w.wait(5 * time.Second)
 			w.wantRate(10, "without a file, the rules stay")
 			w.write(w.path, rate(20))
 		},
 		"with the same size and time": func(w *watched) {
 			info, err := os.Stat(w.path)
-			w.do(err)
+			must.Do(w.t, err)
 			w.write(w.path, rate(20))
-			w.do(os.Chtimes(w.path, info.ModTime(), info.ModTime()))
+			must.Do(w.t, os.Chtimes(w.path, info.ModTime(), info.ModTime()))
 		},
 	}
 	for way, change := range ways {
@@ -64,17 +64,17 @@ func TestWatchFollowsLinksAsInKubernetes(t *testing.T) {
 	watch(t, func(w *watched) {
 		dir := filepath.Dir(w.path)
 		data := func(name string, n int) {
-			w.do(os.Mkdir(filepath.Join(dir, name), 0o700))
+			must.Do(w.t, os.Mkdir(filepath.Join(dir, name), 0o700))
 			w.write(filepath.Join(dir, name, "spillgate.yaml"), rate(n))
-			w.do(os.Symlink(name, filepath.Join(dir, "..data_tmp")))
-			w.do(os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+			must.Do(w.t, os.Symlink(name, filepath.Join(dir, "..data_tmp")))
+			must.Do(w.t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 		}
 		data("..1", 10)
-		w.do(os.Remove(w.path))
-		w.do(os.Symlink(filepath.Join("..data", "spillgate.yaml"), w.path))
+		must.Do(w.t, os.Remove(w.path))
+		must.Do(w.t, os.Symlink(filepath.Join("..data", "spillgate.yaml"), w.path))
 		w.wait(3 * time.Second)
 		data("..2", 20)
-		w.do(os.RemoveAll(filepath.Join(dir, "..1")))
+		must.Do(w.t, os.RemoveAll(filepath.Join(dir, "..1")))
 		w.wait(3 * time.Second)
 		w.wantRate(20, "3s after ..data was replaced")
 	})
@@ -189,16 +189,7 @@ func firstLine(err error) string {
 
 func (w *watched) write(path, text string) {
 	w.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *watched) do(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // wait lets time pass and records which rates are active in the meantime.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"testing"
@@ -25,7 +26,7 @@ func settledCounts(s Snapshot) map[string]uint64 {
 // A request that holds its cost counts once as a request, and once as settled.
 func TestSettledRequests(t *testing.T) {
 	b := new(logRecorder)
-	tel := New(Options{Log: newLogger(b)})
+	tel := New(Options{Log: slog.New(b)})
 	broken := errors.New("final failed")
 	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }
 	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, CostAfter: final}

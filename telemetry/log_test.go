@@ -40,8 +40,6 @@ func (b *logRecorder) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func newLogger(b *logRecorder) *slog.Logger { return slog.New(b) }
-
 // sum returns the number of events that the lines of a message account for, and checks that no second has more than
 // ten lines.
 func (b *logRecorder) sum(t *testing.T, message string) (n uint64) {
@@ -69,11 +67,18 @@ func (b *logRecorder) texts() (all []string) {
 	return all
 }
 
-// logged runs f with a limiter of one request per day and user, and a log.
-func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *logRecorder)) {
+// recorded runs f in a bubble with a log.
+func recorded(t *testing.T, o Options, f func(t *testing.T, tel *Telemetry, b *logRecorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b), Unmask: true})
+		o.Log = slog.New(b)
+		f(t, New(o), b)
+	})
+}
+
+// logged runs f with a limiter of one request per day and user, and a log.
+func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *logRecorder)) {
+	recorded(t, Options{Unmask: true}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 		quiet := core.WithLogger(slog.New(slog.DiscardHandler))
 		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}}}, quiet)
 		f(l, tel, b)
@@ -140,9 +145,7 @@ func TestFailuresAreWarnings(t *testing.T) {
 
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 	for mode, want := range map[core.FailureMode]warning{core.FailLocal: withoutStore, core.FailOpen: withoutStore, core.FailClosed: noDecision} {
-		synctest.Test(t, func(t *testing.T) { // otherwise the pause before the next probe of the store may be over
-			b := new(logRecorder)
-			tel := New(Options{Log: slog.New(b)})
+		recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) { // otherwise the pause before the next probe of the store may be over
 			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
 			l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
 			for range 20 {
@@ -173,9 +176,7 @@ func (s slowly) Take(context.Context, []core.Claim, []core.Result) ([]core.Resul
 // A flood of requests must not raise the alert for a failing store. The log says why the store did not decide.
 func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("connection lost"): 1} {
-		synctest.Test(t, func(t *testing.T) {
-			b := new(logRecorder)
-			tel := New(Options{Log: newLogger(b)})
+		recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}}
 			l := limited(t, tel, []core.Rule{rule}, core.WithStore(slowly{new(core.MemoryStore), err}), core.WithLogger(slog.New(slog.DiscardHandler)))
 			ask(l, "ann")
@@ -221,9 +222,9 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 		"a final cost below 0": {"ann", core.Rule{CostAfter: less}, finalFailed, slog.LevelError, false},
 	} {
 		b := new(logRecorder)
-		tel := New(Options{Log: newLogger(b)})
+		tel := New(Options{Log: slog.New(b)})
 		c.rule.Name, c.rule.Key, c.rule.Limits = "r", byHeader, []core.Limit{core.PerDay(9)}
-		l := limited(t, tel, []core.Rule{c.rule}, core.WithLogger(newLogger(b)))
+		l := limited(t, tel, []core.Rule{c.rule}, core.WithLogger(slog.New(b)))
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("User", c.user)
 		if g, err := l.Guard(t.Context(), r, nil); err == nil {
@@ -240,7 +241,7 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
 		b := new(logRecorder)
-		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(newLogger(b)))
+		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(slog.New(b)))
 		ask(l, "broken")
 		expect.Equal(t, len(b.lines), 1, "%v (a line of the limiter)", b.lines)
 	}
@@ -251,9 +252,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 	testpass.Sequential(t)
 	for _, users := range []int{1, 20, 150_000} {
 		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := new(logRecorder)
-				tel := New(Options{Log: slog.New(b)})
+			recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 				const seconds, perSecond = 3, 50_000
 				for i := range seconds * perSecond {
 					if i%(perSecond/100) == 0 {
@@ -274,9 +273,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 
 // Lines that exceed a second's limit are not lost, whatever the number of rules.
 func TestManyRulesAreSummedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b)})
+	recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 		for i := range 5000 {
 			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
 		}
@@ -287,9 +284,7 @@ func TestManyRulesAreSummedUp(t *testing.T) {
 }
 
 func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // otherwise a busy machine writes lines later than they are permitted
-		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b), Top: 8})
+	recorded(t, Options{Top: 8}, func(t *testing.T, tel *Telemetry, b *logRecorder) { // otherwise a busy machine writes lines later than they are permitted
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
@@ -312,9 +307,7 @@ func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
 
 // If a key loses its place among the most denied keys, its denials are still accounted for.
 func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b), Top: 1})
+	recorded(t, Options{Top: 1}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 		for range 5 {
 			deny(tel, "r", "user:a")
 		}
@@ -326,9 +319,7 @@ func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 
 // More keys are due than a second has lines.
 func TestDueLinesThatDoNotFitAreAccountedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b)})
+	recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 		for i := range 27 {
 			deny(tel, "r", fmt.Sprint("user:", i))
 			deny(tel, "r", fmt.Sprint("user:", i))

@@ -81,7 +81,8 @@ func TestBadCommandLine(t *testing.T) {
 		args string
 		want string // on stderr
 	}{
-		{"serve", `there is no command "serve"`},
+		{"serve", `there is no command "serve"; see spillgate --help`},
+		{"dmeo", `there is no command "dmeo"; did you mean demo?`},
 		{"demo now", `demo takes no arguments, got "now"`},
 		{"demo --color", "unknown flag: --color"},
 		{"demo --once=perhaps", `invalid argument "perhaps" for "--once"`},
@@ -110,6 +111,24 @@ func TestBadCommandLine(t *testing.T) {
 	}
 	_, _, stderr := execute(t, "demo", "--redis", "redis://:se%zzcret@127.0.0.1")
 	expect.True(t, !strings.Contains(stderr, "cret"), "the password is shown: %s", stderr)
+}
+
+// A badCall is a call of a command that fails.
+type badCall struct {
+	args []string
+	code int
+	want string // on stderr
+}
+
+func checkBadCalls(t *testing.T, command string, calls []badCall) {
+	t.Helper()
+	for _, tt := range calls {
+		code, stdout, stderr := execute(t, append([]string{command}, tt.args...)...)
+		isQuoted := strings.Contains(stderr, "\n    1 |") // a line of a file
+		isSilent := stdout == "" || command == "suggest" && !strings.Contains(stdout, "rules:") // suggest says which logs it has read
+		expect.True(t, code == tt.code && isSilent && strings.Contains(stderr, tt.want) && (isQuoted || strings.Count(stderr, "\n") == 1),
+			"%s %q: exit code %d, stdout %q, stderr %q; want %d, %q", command, tt.args, code, stdout, stderr, tt.code, tt.want)
+	}
 }
 
 func TestBusyPort(t *testing.T) {
@@ -245,16 +264,6 @@ func checkExample(t *testing.T, line string) {
 		err = c.ValidateRequiredFlags()
 	}
 	expect.True(t, err == nil && c.HasParent(), "%q: %v", line, err)
-}
-
-func TestMistypedCommand(t *testing.T) {
-	for word, want := range map[string]string{
-		"dmeo": `there is no command "dmeo"; did you mean demo?`,
-		"list": `there is no command "list"; see spillgate --help`,
-	} {
-		code, _, stderr := execute(t, word)
-		expect.True(t, code == 2 && strings.Contains(stderr, want), "%s: exit code %d, %q", word, code, stderr)
-	}
 }
 
 func TestRedisOutOfReach(t *testing.T) {

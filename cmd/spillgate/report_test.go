@@ -277,11 +277,7 @@ func TestReplayReportsWhoWouldWait(t *testing.T) {
 
 func TestReplayMistakes(t *testing.T) {
 	rules, bad, log := fileWith(t, replayRules), fileWith(t, "rules: x\n"), fileWith(t, accessLog())
-	for _, tt := range []struct {
-		args []string
-		code int
-		want string
-	}{
+	checkBadCalls(t, "replay", []badCall{
 		{[]string{"--rules", rules}, 2, "replay wants at least one LOG"},
 		{[]string{log}, 2, "replay wants --rules FILE"},
 		{[]string{"--rules", rules + "x", log}, 2, "no such file"},
@@ -290,11 +286,7 @@ func TestReplayMistakes(t *testing.T) {
 		{[]string{"--rules", rules, "--at", "noon", log}, 2, `--at is "noon", want start or end`},
 		{[]string{"--rules", rules, "--format", "iis", log}, 1, `unknown format "iis"; want combined`},
 		{[]string{"--rules", rules, rules}, 1, "the first lines are in none of the formats"},
-	} {
-		code, stdout, stderr := execute(t, append([]string{"replay"}, tt.args...)...)
-		expect.True(t, code == tt.code && stdout == "" && strings.Contains(stderr, tt.want),
-			"replay %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
-	}
+	})
 }
 
 func TestBars(t *testing.T) {

@@ -108,21 +108,13 @@ func TestExplainJSON(t *testing.T) {
 
 func TestExplainMistakes(t *testing.T) {
 	good, bad := fileWith(t, goodRules), fileWith(t, "rules: none\n")
-	for _, tt := range []struct {
-		args []string
-		code int
-		want string
-	}{
+	checkBadCalls(t, "explain", []badCall{
 		{[]string{good, "POST"}, 2, "explain wants FILE METHOD PATH, got 2 arguments"},
 		{[]string{good, "POST", "login"}, 2, `"login" is not a path such as /login`},
 		{[]string{good, "POST", "/", "-H", "plan"}, 2, `"plan" is not a header field`},
 		{[]string{good + "x", "POST", "/"}, 2, "no such file"},
 		{[]string{bad, "POST", "/"}, 1, "1:8: rules: want a list, got a text\n"},
-	} {
-		code, stdout, stderr := execute(t, append([]string{"explain"}, tt.args...)...)
-		expect.True(t, code == tt.code && stdout == "" && strings.Contains(stderr, tt.want),
-			"explain %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
-	}
+	})
 }
 
 func TestSchema(t *testing.T) {

@@ -42,17 +42,25 @@ func TestSuggestPrintsARulesFile(t *testing.T) {
 		if code, stdout, stderr := execute(t, "check", file); code != 0 {
 			t.Errorf("check does not take it: %s%s", stdout, stderr)
 		}
-		code, replayed, _ := execute(t, "replay", "--rules", file, "--json", log)
-		var rep struct {
-			Rules []struct {
-				Keys int
-				Hit  int `json:"keys_hit"`
-			}
-		}
-		if err := json.Unmarshal([]byte(replayed), &rep); err != nil || code != 0 || rep.Rules[0].Hit*5 > rep.Rules[0].Keys || args == nil && rep.Rules[0].Hit > 0 {
-			t.Errorf("%v: a replay of the rule: %v, exit code %d\n%s\n%s", args, err, code, replayed, stdout)
+		keys, hit, report := replayed(t, file, log)
+		expect.True(t, hit*5 <= keys && (args != nil || hit == 0), "%v: a replay of the rule:\n%s\n%s", args, report, stdout)
+	}
+}
+
+// replayed replays a log with the rule in file, and returns how many keys the rule has, how many of them it hits, and the
+// report.
+func replayed(t *testing.T, file, log string) (keys, hit int, report string) {
+	t.Helper()
+	code, report, _ := execute(t, "replay", "--rules", file, "--json", log)
+	var rep struct {
+		Rules []struct {
+			Keys int
+			Hit  int `json:"keys_hit"`
 		}
 	}
+	err := json.Unmarshal([]byte(report), &rep)
+	must.True(t, err == nil && code == 0, "%v, exit code %d\n%s", err, code, report)
+	return rep.Rules[0].Keys, rep.Rules[0].Hit, report
 }
 
 func TestSuggestReport(t *testing.T) {
@@ -123,25 +131,13 @@ func TestSuggestLeavesOutAScanner(t *testing.T) {
 	}
 	expect.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "promised") && !t.Failed(),
 		"exit code %d, stderr %q\n%s", code, stderr, stdout)
-	code, replayed, _ := execute(t, "replay", "--rules", fileWith(t, stdout), "--json", log)
-	var rep struct {
-		Rules []struct {
-			Keys int
-			Hit  int `json:"keys_hit"`
-		}
-	}
-	if err := json.Unmarshal([]byte(replayed), &rep); err != nil || code != 0 || rep.Rules[0].Keys != 181 || rep.Rules[0].Hit != 1 || !strings.Contains(replayed, "198.51.100.66") {
-		t.Errorf("a replay of the rule: %v, exit code %d\n%s", err, code, replayed)
-	}
+	keys, hit, report := replayed(t, fileWith(t, stdout), log)
+	expect.True(t, keys == 181 && hit == 1 && strings.Contains(report, "198.51.100.66"), "a replay of the rule:\n%s", report)
 }
 
 func TestSuggestMistakes(t *testing.T) {
 	log := fileWith(t, clientsLog())
-	for _, tt := range []struct {
-		args []string
-		code int
-		want string
-	}{
+	checkBadCalls(t, "suggest", []badCall{
 		{nil, 2, "suggest wants at least one LOG"},
 		{[]string{log + "x"}, 2, "no such file"},
 		{[]string{"--keep", "0", log}, 2, "--keep is 0, want a share above 0, at most 100"},
@@ -156,12 +152,7 @@ func TestSuggestMistakes(t *testing.T) {
 		{[]string{"--format", "common", fileWith(t, "")}, 1, "nothing to suggest"},
 		{[]string{fileWith(t, "")}, 1, "nothing to suggest: no request of the logs counts"},
 		{[]string{fileWith(t, "hello\n")}, 1, "the first lines are in none of the formats"},
-	} {
-		code, stdout, stderr := execute(t, append([]string{"suggest"}, tt.args...)...)
-		if code != tt.code || strings.Contains(stdout, "rules:") || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("suggest %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
-		}
-	}
+	})
 }
 
 func TestSuggestOnATerminal(t *testing.T) {

@@ -142,15 +142,18 @@ func byUser(r *http.Request) (string, error) {
 
 func newScene(t *testing.T, o telemetry.Options, opts ...core.Option) *scene {
 	t.Helper()
-	s := &scene{telemetry: telemetry.New(o)}
-	l, err := core.New([]core.Rule{
+	return sceneOf(t, o, []core.Rule{
 		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerDay(3)}},
 		{Name: "trial", Key: byUser, Limits: []core.Limit{core.PerDay(1)}, DryRun: true, Routes: []string{"GET /trial/{id}"}},
-	}, append(opts, core.WithObserver(s.telemetry.Observe))...)
-	must.Do(t, err)
-	s.limiter = l
-	s.telemetry.Attach(l)
-	return s
+	}, opts...)
+}
+
+func sceneOf(t *testing.T, o telemetry.Options, rules []core.Rule, opts ...core.Option) *scene {
+	t.Helper()
+	tel := telemetry.New(o)
+	l := must.Get(core.New(rules, append(opts, core.WithObserver(tel.Observe))...))(t)
+	tel.Attach(l)
+	return &scene{tel, l}
 }
 
 // ask sends n requests of a user to the limiter.

@@ -13,8 +13,7 @@ import (
 
 // The page shows the keys with overrides and the grants once there are some, and nothing about them before.
 func TestOverridesAndGrants(t *testing.T) {
-	s := &scene{telemetry: telemetry.New(telemetry.Options{Unmask: true})}
-	s.limiter = core.Must(core.New([]core.Rule{{
+	s := sceneOf(t, telemetry.Options{Unmask: true}, []core.Rule{{
 		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerMonth(10)},
 		Override: func(key string) []core.Limit {
 			if key == "user:<b>partner" {
@@ -22,8 +21,7 @@ func TestOverridesAndGrants(t *testing.T) {
 			}
 			return nil
 		},
-	}}, core.WithObserver(s.telemetry.Observe)))
-	s.telemetry.Attach(s.limiter)
+	}})
 	s.ask(1, "ann")
 	p := open(t, s.serve(t))
 	p.wait(`document.querySelectorAll("#rules tbody tr").length === 1`)

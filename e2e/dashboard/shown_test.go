@@ -26,13 +26,11 @@ func TestDryRunShowsWhatWasAllowed(t *testing.T) {
 
 // Nine addresses of a network take one row, and so does one address under nine rules, until they are unfolded.
 func TestKeysThatLookAlikeShareARow(t *testing.T) {
-	s := &scene{telemetry: telemetry.New(telemetry.Options{})}
 	var rules []core.Rule
 	for i := range 9 {
 		rules = append(rules, core.Rule{Name: fmt.Sprint("rule", i), Key: byUser, Limits: []core.Limit{core.PerDay(1)}})
 	}
-	s.limiter = core.Must(core.New(rules, core.WithObserver(s.telemetry.Observe)))
-	s.telemetry.Attach(s.limiter)
+	s := sceneOf(t, telemetry.Options{}, rules)
 	take := func(n int, rule, key string) {
 		for range n {
 			_, _ = s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: key})

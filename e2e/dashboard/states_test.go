@@ -38,18 +38,13 @@ var states = []struct {
 // crowded returns a scene of thirty rules with long names, some of them with many limits.
 func crowded(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{telemetry: telemetry.New(telemetry.Options{})}
 	var rules []core.Rule
 	for i := range 30 {
 		name := fmt.Sprintf("rule-%03d-%s", i, strings.Repeat("x", 55))
 		rules = append(rules, core.Rule{Name: name, Key: byUser, Limits: core.MustParseLimits("3/d, 100000/w;sliding-window, 7/h;fixed-window"), Routes: []string{fmt.Sprintf("GET /%s/%d/{id}", strings.Repeat("path", 12), i)}})
 	}
 	rules[0].Limits, rules[0].Routes = []core.Limit{core.PerDay(3)}, nil
-	var err error
-	if s.limiter, err = core.New(rules, core.WithObserver(s.telemetry.Observe)); err != nil {
-		t.Fatal(err)
-	}
-	s.telemetry.Attach(s.limiter)
+	s := sceneOf(t, telemetry.Options{}, rules)
 	for i := range 60 { // like limits from tiers
 		_, _ = s.limiter.Take(t.Context(), core.Claim{Rule: "of a tier", Key: "user:ann", Limits: []core.Limit{core.PerDay(i + 1)}})
 	}

@@ -59,6 +59,13 @@ func ask(ctx context.Context, l *core.Limiter, user string) {
 	_, _ = l.Check(r)
 }
 
+func registered(t *testing.T) (*telemetry.Telemetry, metric.Reader) {
+	t.Helper()
+	tel, reader := telemetry.New(telemetry.Options{}), metric.NewManualReader()
+	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
+	return tel, reader
+}
+
 // collect returns the sums and gauges other than 0, as "name attributes", and the histograms by name.
 func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
@@ -89,9 +96,7 @@ func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]m
 }
 
 func TestRegisteredInstruments(t *testing.T) {
-	reader := metric.NewManualReader()
-	tel := telemetry.New(telemetry.Options{})
-	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
+	tel, reader := registered(t)
 	l := limited(tel)
 	for _, u := range []string{"ann", "ann", "ann", ""} {
 		ask(t.Context(), l, u)
@@ -133,8 +138,7 @@ func TestRegisteredInstruments(t *testing.T) {
 
 // TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.
 func TestQuotas(t *testing.T) {
-	tel, reader := telemetry.New(telemetry.Options{}), metric.NewManualReader()
-	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
+	tel, reader := registered(t)
 	override := func(key string) []core.Limit { return []core.Limit{core.PerMonth(len(key))} }
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(2)}, Override: override}}, core.WithObserver(tel.Observe)))
 	tel.Attach(l)
@@ -150,9 +154,7 @@ func TestQuotas(t *testing.T) {
 
 // TestWaits checks that the waits of allowed requests are recorded by rule.
 func TestWaits(t *testing.T) {
-	reader := metric.NewManualReader()
-	tel := telemetry.New(telemetry.Options{})
-	must.Do(t, oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")))
+	tel, reader := registered(t)
 	rule := core.Rule{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(1)}, MaxWait: time.Minute}
 	dry := core.Rule{Name: "dry", Limits: []core.Limit{core.PerMinute(6).WithBurst(1)}, MaxWait: time.Minute, DryRun: true}
 	l := core.Must(core.New([]core.Rule{rule, dry}, core.WithObserver(tel.Observe)))

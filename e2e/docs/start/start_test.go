@@ -32,22 +32,34 @@ func TestPrograms(t *testing.T) {
 		t.Run(router, func(t *testing.T) {
 			addr := redistest.FreeAddr(t)
 			start(t, router, t.TempDir(), addr, "127.0.0.1:8080", addr)
-			url := "http://" + addr + "/"
-			for n := range 110 {
-				resp, err := http.Get(url)
+			denied(t, 100, func() (isDenied bool, err error) { // a request refills in 0.6s
+				resp, err := http.Get("http://" + addr + "/")
 				must.Do(t, err)
 				_ = resp.Body.Close()
-				switch {
-				case resp.StatusCode == http.StatusTooManyRequests && n >= 100: // a request refills in 0.6s
+				switch resp.StatusCode {
+				case http.StatusTooManyRequests:
 					expect.Equal(t, resp.Header.Get("Retry-After"), "1", "Retry-After")
-					return
-				case resp.StatusCode != http.StatusOK:
-					t.Fatalf("request %d: got %d", n+1, resp.StatusCode)
+					return true, nil
+				case http.StatusOK:
+					return false, nil
 				}
-			}
-			t.Log("no request was denied: the machine is too busy")
+				return false, errors.New(resp.Status)
+			})
 		})
 	}
+}
+
+// denied checks that call is denied soon after n calls, and none of the first n.
+func denied(t *testing.T, n int, call func() (isDenied bool, err error)) {
+	t.Helper()
+	for i := range n + 10 {
+		isDenied, err := call()
+		must.True(t, err == nil && (!isDenied || i >= n), "call %d: denied %v, %v", i+1, isDenied, err)
+		if isDenied {
+			return
+		}
+	}
+	t.Log("no call was denied: the machine is too busy")
 }
 
 // TestGRPC does the same for gRPC calls.
@@ -57,16 +69,13 @@ func TestGRPC(t *testing.T) {
 	conn := must.Get(grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	client := grpc_health_v1.NewHealthClient(conn)
-	for n := range 110 {
+	denied(t, 100, func() (bool, error) { // a call refills in 0.6s
 		_, err := client.Check(t.Context(), new(grpc_health_v1.HealthCheckRequest))
-		switch {
-		case status.Code(err) == codes.ResourceExhausted && n >= 100: // a call refills in 0.6s
-			return
-		case err != nil:
-			t.Fatalf("call %d: %v", n+1, err)
+		if status.Code(err) == codes.ResourceExhausted {
+			return true, nil
 		}
-	}
-	t.Log("no call was denied: the machine is too busy")
+		return false, err
+	})
 }
 
 // TestMCP calls a tool of the program for MCP 10 times, with the token that the program accepts.
@@ -78,18 +87,15 @@ func TestMCP(t *testing.T) {
 	}, nil)
 	must.Do(t, err)
 	defer session.Close()
-	for n := range 20 {
+	denied(t, 10, func() (bool, error) { // a call refills in 6s
 		_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: map[string]string{"text": "limits"}})
 		var denial *jsonrpc.Error
-		switch {
-		case errors.As(err, &denial) && denial.Code == -32029 && n >= 10: // a call refills in 6s
+		if errors.As(err, &denial) && denial.Code == -32029 {
 			expect.Contains(t, string(denial.Data), `"rules":["search"]`, "the data are %s", denial.Data)
-			return
-		case err != nil:
-			t.Fatalf("call %d: %v", n+1, err)
+			return true, nil
 		}
-	}
-	t.Log("no call was denied: the machine is too busy")
+		return false, err
+	})
 }
 
 // secret sends the token of the program.

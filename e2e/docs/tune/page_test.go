@@ -53,9 +53,7 @@ func TestTunePage(t *testing.T) {
 
 func (w *walk) write(name, text string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 }
 
 func (w *walk) run(name string, args ...string) string {
@@ -116,19 +114,10 @@ func (w *walk) program(block string) {
 // serve builds the program with free ports and runs it until the end of the test. Its rules are dry runs.
 func (w *walk) serve() {
 	w.t.Helper()
-	source, err := filepath.Abs("main.go")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	text, err := os.ReadFile(source)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs("main.go"))(w.t)
+	text := must.Get(os.ReadFile(source))(w.t)
 	w.write("main.go", w.ports.Replace(string(text)))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(w.dir, "main.go")}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	overlay := must.Get(json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(w.dir, "main.go")}}))(w.t)
 	w.write("overlay.json", string(overlay))
 	w.run("go", "build", "-overlay", filepath.Join(w.dir, "overlay.json"), "-o", filepath.Join(w.dir, "server"), ".")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -136,9 +125,7 @@ func (w *walk) serve() {
 	process.Dir = w.dir
 	var log bytes.Buffer
 	process.Stderr = &log
-	if err := process.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, process.Start())
 	w.t.Cleanup(func() {
 		cancel()
 		if _ = process.Wait(); w.t.Failed() {
