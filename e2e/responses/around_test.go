@@ -6,7 +6,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
@@ -64,47 +63,4 @@ func TestReverseProxy(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTimeoutHandler checks an http.TimeoutHandler around the application. It does not affect a request in time, and a
-// request that times out is charged.
-func TestTimeoutHandler(t *testing.T) {
-	cut := make(chan bool, 1)
-	h := func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Slow") != "" {
-			<-r.Context().Done()
-			cut <- true
-			return
-		}
-		wire.OK(w, r)
-	}
-	each(t, func(t *testing.T, f apps.Framework, http2 bool) {
-		app := f.Build(apps.Limited(wire.PerHour(3), h))
-		s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			limit := wire.Timeout
-			if r.Header.Get("Slow") != "" {
-				limit = 20 * time.Millisecond
-			}
-			http.TimeoutHandler(app, limit, "timed out").ServeHTTP(w, r)
-		}), http2)
-		for _, row := range []struct {
-			fields          []string
-			status          int
-			body, remaining string
-		}{
-			{nil, 200, "ok", "2"},
-			{[]string{"Slow: yes"}, 503, "timed out", ""},
-			{nil, 200, "ok", "0"},
-		} {
-			got := s.Get("/", row.fields...)
-			expect.True(t, got.StatusCode == row.status && got.Body == row.body && got.Header.Get("X-RateLimit-Remaining") == row.remaining,
-				"%v: status %d, body %q, header %v; want %+v", row.fields, got.StatusCode, got.Body, got.Header, row)
-			if row.fields != nil {
-				<-cut // it may have reached the limiter only now
-			}
-		}
-		got := s.Get("/")
-		got.WantStatus(t, 429)
-		wire.WantRemaining(t, got.Header, "0")
-	})
 }
