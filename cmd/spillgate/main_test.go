@@ -124,7 +124,7 @@ func checkBadCalls(t *testing.T, command string, calls []badCall) {
 	t.Helper()
 	for _, tt := range calls {
 		code, stdout, stderr := execute(t, append([]string{command}, tt.args...)...)
-		isQuoted := strings.Contains(stderr, "\n    1 |") // a line of a file
+		isQuoted := strings.Contains(stderr, "\n    1 |")                                       // a line of a file
 		isSilent := stdout == "" || command == "suggest" && !strings.Contains(stdout, "rules:") // suggest says which logs it has read
 		expect.True(t, code == tt.code && isSilent && strings.Contains(stderr, tt.want) && (isQuoted || strings.Count(stderr, "\n") == 1),
 			"%s %q: exit code %d, stdout %q, stderr %q; want %d, %q", command, tt.args, code, stdout, stderr, tt.code, tt.want)
