@@ -1,10 +1,12 @@
 package lease
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -36,21 +38,6 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 		}
 		l.credit(int64(80*ms), leaseLength, 1, int64(180*ms), 100)
 		expect.True(t, !l.isLow(int64(99*ms), leaseLength), "low although there is another loan")
-	}
-}
-
-// A lease that was busy in the last span is still busy when the next one begins.
-func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
-	for used, want := range map[[2]uint32]bool{{3, 3}: false, {4, 0}: true, {0, 4}: true} {
-		l := lease{used: used}
-		expect.Equal(t, l.isBusy(), want, "busy after %v", used)
-	}
-}
-
-func TestARefillAsksForWhatTheLastLeaseUsed(t *testing.T) {
-	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
-		l := lease{used: used}
-		expect.Equal(t, l.want(0), want, "after %v", used)
 	}
 }
 
@@ -333,24 +320,95 @@ func portionsOf(u Unused) []oracle.Portion {
 	return []oracle.Portion{oracle.Portion(u)}
 }
 
-// stream is the random stream of this package's schedules.
-const stream = 81
-
-// TestLeaseKeepsItsBounds simulates processes that lease from the model with the leases of this package.
+// TestLeaseKeepsItsBounds simulates, for about a second, processes that lease from the model with the leases of this package.
 func TestLeaseKeepsItsBounds(t *testing.T) {
 	testpass.Sequential(t)
-	oracle.CheckLeases(t, stream, newLeaseHolder)
+	var all oracle.Summary
+	begun, n := time.Now(), uint64(0)
+	for ; n < 30 || n < 1000 && time.Since(begun) < time.Second; n++ {
+		s, err := oracle.RunLeases(oracle.RandomSchedule(n), newLeaseHolder)
+		must.True(t, err == nil, "seed %d: %v", n, err)
+		all.Add(s)
+	}
+	if all.Leased < 10 || all.Asked < 10 || all.Denied < 10 || all.Returned < 10 || all.Crashes == 0 || all.Lost == 0 || all.Refunds == 0 {
+		t.Errorf("%d schedules have exercised too little: %+v", n, all)
+	}
 }
 
-func FuzzLease(f *testing.F) { oracle.FuzzLeases(f, stream, newLeaseHolder) }
+func FuzzLease(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(oracle.RandomSchedule(seed))
+	}
+	f.Fuzz(func(t *testing.T, schedule []byte) {
+		if len(schedule) > 300 {
+			t.Skip("more steps take longer and show no more")
+		}
+		must.Get(oracle.RunLeases(schedule, newLeaseHolder))(t)
+	})
+}
 
-func TestUnusedKeepsTheEarliestInstant(t *testing.T) {
-	var u Unused
-	for _, row := range []struct {
-		at, n int64
-		want  Unused
-	}{{20, 0, Unused{}}, {30, 5, Unused{30, 5}}, {30, 2, Unused{30, 7}}, {20, 0, Unused{30, 7}}, {20, 1, Unused{20, 8}}, {40, 2, Unused{20, 10}}} {
-		u.add(row.at, row.n)
-		expect.Equal(t, u, row.want, "with %d of %d", row.n, row.at)
+// neverEnds does not notice that a lease has ended.
+type neverEnds struct{ *leaseHolder }
+
+func (l neverEnds) Lent(now, sent int64, p oracle.Portion) {
+	l.leaseHolder.Lent(now, sent+1<<40, p)
+}
+
+// countsTwice adds each loan twice.
+type countsTwice struct{ *leaseHolder }
+
+func (l countsTwice) Lent(now, sent int64, p oracle.Portion) {
+	p.Count *= 2
+	l.leaseHolder.Lent(now, sent, p)
+}
+
+// putsBackTwice puts back twice what a denied request has taken.
+type putsBackTwice struct{ *leaseHolder }
+
+func (l putsBackTwice) PutBack(now int64, taken oracle.Portion) {
+	l.leaseHolder.PutBack(now, taken)
+	l.leaseHolder.PutBack(now, taken)
+}
+
+// putsNothingBack does not put back what a denied request has taken.
+type putsNothingBack struct{ *leaseHolder }
+
+func (putsNothingBack) PutBack(int64, oracle.Portion) {}
+
+// ownClock uses its process's clock as if it were the store's.
+type ownClock struct{ *leaseHolder }
+
+func (l ownClock) Lent(now, sent int64, p oracle.Portion) {
+	p.At = now
+	l.leaseHolder.Lent(now, sent, p)
+}
+
+// TestMistakesAreFound runs schedules of many seeds until one of them finds each mistake.
+func TestMistakesAreFound(t *testing.T) {
+	testpass.Sequential(t)
+	const moreAdmitted, notReturned = "more were admitted than the limit and a lease allow", "nobody crashed, and"
+	for name, m := range map[string]struct {
+		open   func(*leaseHolder) oracle.Holder
+		begins string // the schedule: two processes lease 1000/s;burst=50 for 10 ms
+		seed   uint64 // the first one that is run
+		found  string
+	}{
+		"a lease that does not end":                {func(l *leaseHolder) oracle.Holder { return neverEnds{l} }, "\x02\x01\x00\x00\x01", 0, moreAdmitted},
+		"a loan that counts twice":                 {func(l *leaseHolder) oracle.Holder { return countsTwice{l} }, "", 0, moreAdmitted},
+		"a denied request that puts back twice":    {func(l *leaseHolder) oracle.Holder { return putsBackTwice{l} }, "", 200, moreAdmitted},
+		"a denied request that puts nothing back":  {func(l *leaseHolder) oracle.Holder { return putsNothingBack{l} }, "", 0, notReturned},
+		"the clock of the process for the store's": {func(l *leaseHolder) oracle.Holder { return ownClock{l} }, "", 0, "more than still counted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := m.seed; seed < m.seed+1000; seed++ {
+				schedule := append([]byte(m.begins), oracle.RandomSchedule(seed)...)
+				_, err := oracle.RunLeases(schedule, func(length int64) oracle.Holder { return m.open(&leaseHolder{length: length * 1000}) })
+				if err != nil && strings.Contains(err.Error(), m.found) {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("no schedule of 1000 has found that %s", m.found)
+		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
-	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A fetch is a refill of an entry that has not been asked for yet.
@@ -40,16 +39,6 @@ func (f *fetch) run() {
 func (f *fetch) leave(c core.Claim) {
 	_, hash := f.table.placeOf(c)
 	f.table.remove(hash, f.entry)
-}
-
-func TestARefillIsAddedToItsLease(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	f := fetchFor(t, s, c)
-	f.run()
-	expect.True(t, f.entry.available() == 20 && f.entry.pause == 0 && f.entry.refill == nil,
-		"%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.refill)
-	n := s.LeaseStats().Returned
-	expect.True(t, n == 5 && s.remains(t, c) == 80, "%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
 }
 
 // If the call for a refill was not sent, the requests that it should have returned are returned later.
@@ -158,26 +147,6 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	f.table.pass(4 * time.Second)
 	f.entry.advance(f.table.now(), f.entry.terms.length)
 	expect.Equal(t, f.entry.available(), 0, "10 s after the call began: left")
-}
-
-func TestARefillIsDoneWhenItHasRun(t *testing.T) {
-	s := newFake(t)
-	c := leasedFor("k", "100/d")
-	e := s.lend(t, c, 8)
-	s.table().timeout.Store(int64(time.Minute)) // which a busy machine does not exceed
-	goOn := make(chan struct{})
-	s.next(func() error { <-goOn; return nil })
-	c.Cost = 6
-	_, ok := s.TakeLocal([]core.Claim{c}, nil)
-	must.True(t, ok, "not decided from the lease")
-	shard, _ := s.table().placeOf(c)
-	shard.mu.Lock()
-	g := e.refill
-	shard.mu.Unlock()
-	must.True(t, g != nil, "no refill is asked for when little is left")
-	close(goOn)
-	<-g.done
-	expect.Equal(t, e.available(), 8, "left")
 }
 
 // Whenever a refill ends, or a request that waits for it is canceled, the wait ends.

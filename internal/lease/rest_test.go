@@ -78,21 +78,6 @@ func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
 	expect.True(t, !local && errors.Is(err, core.ErrInvalid), "decided by a lease: %v; %v", local, err)
 }
 
-func TestATakeOfALeasedKeyTakesOnce(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
-	r, err := s.Take(t.Context(), []core.Claim{c}, nil)
-	expect.True(t, err == nil && len(r) == 1 && e.available() == 9, "%+v, %v, %d left", r, err, e.available())
-}
-
-func TestAFailureOfAColdKeyIsAnError(t *testing.T) {
-	s := newFake(t)
-	cut := errors.New("cut")
-	s.next(func() error { return cut })
-	r, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d")}, nil)
-	expect.True(t, errors.Is(err, cut) && len(r) == 0, "%+v, %v", r, err)
-}
-
 // A peek, a denied request and a request that cannot be leased do not count as the first request of a key.
 func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
@@ -137,18 +122,6 @@ func TestADenialIsRepeatedWithWhatHasArrived(t *testing.T) {
 	c.Cost = 18
 	if r := s.take(t, c)[0]; !r.Allowed || r.Remaining != 2 || s.remains(t, c) != 2 {
 		t.Errorf("18 of 20: %+v, %d remain in the store, want 2", r, s.remains(t, c))
-	}
-}
-
-// A denial is final if no lease of this process can have caused it.
-func TestADenialIsOneCall(t *testing.T) {
-	s := newFake(t)
-	c := leasedFor("k", "20/d")
-	c.Cost = 21
-	for _, claims := range [][]core.Claim{{c}, {c, leasedFor("o", "20/d")}} {
-		runs := s.calls.Load()
-		r, err := s.Take(t.Context(), claims, nil)
-		expect.True(t, err == nil && !r[0].Allowed && s.calls.Load() == runs+1, "%+v, %v, %d calls", r, err, s.calls.Load()-runs)
 	}
 }
 
@@ -265,15 +238,6 @@ func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 	expect.True(t, !e.gone && len(all) == 1 && all[0].Cost == 10, "gone: %v, returns %+v", e.gone, all)
 }
 
-// A call returns what is left of the leases of its keys.
-func TestACallReturnsWhatIsLeft(t *testing.T) {
-	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
-	one, two := s.lend(t, a, 10), s.lend(t, b, 5)
-	if all := s.restOf(a, a, leasedFor("none", "100/d")).collect(); len(all) != 1 || all[0].Cost != 10 || one.available() != 0 || two.available() != 5 {
-		t.Errorf("returns %+v, %d and %d left", all, one.available(), two.available())
-	}
-}
-
 // A denial may be due to what this process holds of the pair.
 func TestADenialMayBeDueToALease(t *testing.T) {
 	done, cancel := context.WithCancel(context.Background())
@@ -300,15 +264,6 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		row.change(s.lend(t, c, 10))
 		expect.Equal(t, s.restOf(leasedFor("cold", "100/d"), c).holdsDenied(row.ctx, row.results), row.want, "%s", why)
 	}
-}
-
-func TestADenialWaitsForARefillInFlight(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
-	e.finish(1, 1)
-	ctx := s.inFlight(e, c, 7)
-	expect.True(t, s.restOf(c).holdsDenied(ctx, []core.Result{{}}) && e.available() == 7,
-		"%d left after a wait for 7", e.available())
 }
 
 // A key whose limits have changed is not leased for a while: requests that ask for the old ones may be under way.

@@ -59,32 +59,11 @@ var timelines = map[string][]step{
 		{at: 333333, limit: "3/s", cost: 1, remaining: 0, retry: µs, refill: µs, reset: 666667 * µs},
 		{at: 333334, limit: "3/s", cost: 1, remaining: 0, refill: 333333 * µs, reset: sec},
 	},
-	"the burst is the capacity: a cost above it never fits": {
-		{at: 0, limit: "1/s;burst=3", cost: 4, remaining: 3, retry: core.Never},
-		{at: 0, limit: "1/s;burst=3", cost: 3, remaining: 0, refill: sec, reset: 3 * sec},
-	},
-	"10 of 10 used, upgraded to 100, leaves 90": {
-		{at: 0, limit: "10/m", cost: 10, remaining: 0, refill: 6 * sec, reset: 60 * sec},
-		{at: 0, limit: "100/m", cost: 1, remaining: 89, refill: 600 * msec, reset: 60 * sec},
-		{at: 0, limit: "10/m", cost: 1, remaining: 0, retry: 6 * sec, refill: 6 * sec, reset: 60 * sec},
-	},
-	"each of two rates drains by itself, and the fuller bucket counts": {
-		{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
-		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 10 * time.Hour},
-		{at: 5 * second, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: 998612 * µs, reset: 10*time.Hour - 5*sec},
-		{at: 5 * second, limit: "1/h;burst=10", cost: 5, remaining: 0, retry: 5*time.Hour - 5*sec, refill: time.Hour - 5*sec, reset: 10*time.Hour - 5*sec},
-		{at: 6 * second, limit: "3600/h;burst=20", cost: 13, remaining: 10, retry: 3*time.Hour - 6*sec, refill: time.Hour - 6*sec, reset: 10*time.Hour - 6*sec},
-	},
 	"lax requests leave a strict limit no debt": {
 		{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
 		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 10 * time.Hour},
 		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 8, refill: sec, reset: 10 * time.Hour},
 		{at: 3600 * second, limit: "1/h;burst=10", cost: 1, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
-	},
-	"a strict charge comes on top of what lax requests hold": {
-		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
-		{at: 6 * second, limit: "1/h;burst=10", cost: 2, remaining: 4, refill: time.Hour, reset: 6 * time.Hour},
-		{at: 6 * second, limit: "1/h;burst=10", cost: 5, remaining: 4, retry: time.Hour, refill: time.Hour, reset: 6 * time.Hour},
 	},
 	"an empty bucket of another rate counts nothing": {
 		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
@@ -93,11 +72,6 @@ var timelines = map[string][]step{
 	"bursts of one rate share a bucket": {
 		{at: 0, limit: "60/m;burst=5", cost: 5, remaining: 0, refill: sec, reset: 5 * sec},
 		{at: 2 * second, limit: "60/m;burst=9", cost: 1, remaining: 5, refill: sec, reset: 4 * sec},
-	},
-	"another rate sees what was used, but no ban": {
-		{at: 0, limit: "5/10m;ban=1h", cost: 5, remaining: 0, refill: time.Hour, reset: time.Hour + 8*time.Minute},
-		{at: 0, limit: "100/10m", cost: 1, remaining: 94, refill: 6 * sec, reset: 10 * time.Minute},
-		{at: 0, limit: "5/10m", cost: 1, remaining: 0, retry: time.Hour, refill: time.Hour, reset: time.Hour + 8*time.Minute},
 	},
 	"a ninth bucket replaces the one that is empty first": { // after 24 hours, but for the eighth: after 8
 		{at: 0, limit: "1/d;burst=100", cost: 1, remaining: 99, refill: 24 * time.Hour, reset: 24 * time.Hour},
@@ -110,15 +84,6 @@ var timelines = map[string][]step{
 		{at: 0, limit: "24/d;burst=100", cost: 1, remaining: 92, refill: time.Hour, reset: 24 * time.Hour},
 		{at: 0, limit: "1440/d;burst=100", cost: 1, remaining: 91, refill: time.Minute, reset: 24 * time.Hour},
 		{at: 9 * 60 * second, limit: "1440/d;burst=100", cost: 1, remaining: 92, refill: 57 * sec, reset: 24*time.Hour - 9*time.Minute}, // on top of 6.95
-	},
-	"a rate of 0 denies everything, and nothing is missing": {
-		{at: 0, limit: "0/m", cost: 1, remaining: 0, retry: core.Never},
-		{at: 0, limit: "0/m;burst=5", cost: 1, remaining: 0, retry: core.Never},
-	},
-	"a fixed window starts over with the minute": {
-		{at: 50 * second, limit: "2/m;fixed-window", cost: 2, remaining: 0, refill: 10 * sec, reset: 10 * sec},
-		{at: 59 * second, limit: "2/m;fixed-window", cost: 1, remaining: 0, retry: sec, refill: sec, reset: sec},
-		{at: 60 * second, limit: "2/m;fixed-window", cost: 1, remaining: 1, refill: 60 * sec, reset: 60 * sec},
 	},
 	"a sub-bucket counts until one period after its end": {
 		{at: 2 * second, limit: "3/m;sliding-window;buckets=6", cost: 2, remaining: 1, refill: 68 * sec, reset: 68 * sec},

@@ -277,9 +277,9 @@ type schedule struct {
 	next  int
 }
 
-// RandomSchedule returns the schedule of a seed. Different streams have different schedules.
-func RandomSchedule(stream, seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, stream))
+// RandomSchedule returns the schedule of a seed.
+func RandomSchedule(seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
 	text := make([]byte, 8+r.IntN(400))
 	for i := range text {
 		text[i] = byte(r.Uint32())
