@@ -134,23 +134,6 @@ func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
 	expect.Equal(t, admitted, all(capacity), "admitted")
 }
 
-// FUNCTION FLUSH deletes the library, and with it the function that each request calls.
-func TestFunctionFlushFailsNoRequest(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	var flushed atomic.Int32
-	enough := func() bool { return flushed.Load() >= 100 }
-	var flushes sync.WaitGroup
-	flushes.Go(func() {
-		for !enough() {
-			expect.NoError(t, client.FunctionFlush(context.Background()).Err(), "FunctionFlush")
-			flushed.Add(1)
-		}
-	})
-	admitted := load(redisx.New(client, options), enough, func(err error) { t.Error(err) })
-	flushes.Wait()
-	expect.Equal(t, admitted, all(capacity), "admitted")
-}
-
 func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

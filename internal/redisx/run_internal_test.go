@@ -404,22 +404,6 @@ func TestDeadlineBeforeACall(t *testing.T) {
 	expect.AtMost(t, c.runs, 0, "the server calls after their deadlines")
 }
 
-// Jobs that are not sent before their deadlines leave the queue. They are not failures of the server.
-func TestDeadlineOfAWaitingJob(t *testing.T) {
-	s, q := busy(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	var callers sync.WaitGroup
-	for range 100 {
-		callers.Go(func() {
-			_, err := s.Take(ctx, []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil)
-			expect.True(t, errors.Is(err, breaker.ErrTooMany), "%v", err)
-		})
-	}
-	callers.Wait()
-	expect.Equal(t, q.load, 0, "a load of waits for nobody")
-}
-
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
 func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
