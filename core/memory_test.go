@@ -152,23 +152,6 @@ func TestRareTimelines(t *testing.T) {
 	oracle.CompareRare(t, newReplaySubject)
 }
 
-// A store without Now reads the monotonic clock.
-func TestRandomTimelinesOnTheMonotonicClock(t *testing.T) {
-	testpass.Thorough(t)
-	for seed := range uint64(testpass.Rounds(300)) {
-		synctest.Test(t, func(t *testing.T) {
-			end := time.Now().Add(longest)
-			oracle.Compare(t, func() oracle.Subject {
-				return oracle.Subject{Store: new(core.MemoryStore), Now: time.Now, Advance: func(d time.Duration) {
-					if d < time.Until(end) {
-						time.Sleep(d)
-					}
-				}}
-			}, oracle.Random(seed, oracle.Options{}))
-		})
-	}
-}
-
 // A bubble panics at its end if a goroutine is left in it.
 func TestLimiterInMemoryStartsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

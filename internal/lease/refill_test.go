@@ -261,23 +261,3 @@ func TestAnswersThatOvertakeARefillCount(t *testing.T) {
 		})
 	}
 }
-
-// Remaining is the capacity less the requests of this process, however many are leased, so the last request is decided exactly.
-func TestWhatRemainsCountsWhatIsLeased(t *testing.T) {
-	for _, limits := range []string{"300/d", "300/d;fixed-window", "300/d, 400/h;fixed-window, 5000/365d"} {
-		s, c := newFake(t), leasedFor("k", limits)
-		for used := 1; used <= 300; used++ {
-			for i, r := range s.decide(t, c) {
-				if !r.Allowed || r.Remaining != c.Limits[i].Rate-used || r.RetryAfter != 0 || r.RefillAfter <= 0 || r.ResetAfter < r.RefillAfter || r.Rule != "default" {
-					t.Fatalf("%s, request %d: %+v", limits, used, r)
-				}
-			}
-			if used%7 == 0 {
-				s.quiet()
-			}
-		}
-		r := s.decide(t, c)[0]
-		expect.True(t, !r.Allowed && r.Remaining == 0 && r.RetryAfter > 0, "%s, the request beyond the limit: %+v", limits, r)
-		expect.AtLeast(t, s.LeaseStats().Decisions, 150, "%s: of 300 requests were decided from the lease (most)", limits)
-	}
-}

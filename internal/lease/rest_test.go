@@ -141,17 +141,6 @@ func TestACallThatIsNotSentReturnsLater(t *testing.T) {
 	expect.True(t, n == 100 && s.LeaseStats().Returned == 10, "%d remain, %+v", n, s.LeaseStats())
 }
 
-func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
-	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
-	one, two := s.lend(t, a, 10), s.lend(t, b, 6)
-	a.Cost, b.Cost = 11, 7
-	r, err := s.Take(t.Context(), []core.Claim{a, b}, nil)
-	s.quiet()
-	expect.True(t, err == nil && r[0].Remaining == 89 && r[1].Remaining == 93 && s.LeaseStats().Returned == 16,
-		"%+v, %v, %+v", r, err, s.LeaseStats())
-	expect.True(t, one.used[0] == 11 && two.used[0] == 7, "used %v and %v", one.used, two.used)
-}
-
 // restOf returns a Take whose claims the store decides.
 func (s *fake) restOf(claims ...core.Claim) *take {
 	k := &take{table: s.table(), claims: claims, rest: claims, parts: make([]part, len(claims)), begun: s.table().now()}
@@ -264,31 +253,6 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		row.change(s.lend(t, c, 10))
 		expect.Equal(t, s.restOf(leasedFor("cold", "100/d"), c).holdsDenied(row.ctx, row.results), row.want, "%s", why)
 	}
-}
-
-// A key whose limits have changed is not leased for a while: requests that ask for the old ones may be under way.
-func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
-	s, c := busyEntry(t)
-	s.withEntry(t, func(e *entry) { e.left = 5 })
-	c.Limits = core.MustParseLimits("200000/d")
-	s.decide(t, c)
-	expect.AtMost(t, s.leases.RefillsInFlight(), 0, "after a change: refills in flight")
-	s.withEntry(t, func(e *entry) {
-		expect.True(t, e.pause == pauseSpans && e.available() <= 0,
-			"after a change: a pause of %d, %d left", e.pause, e.available())
-		expect.True(t, e.terms.fit(&c), "the lease has the old limits")
-	})
-	for range 10 {
-		s.decide(t, c)
-	}
-	s.withEntry(t, func(e *entry) {
-		expect.AtMost(t, e.available(), 0, "were lent in the pause")
-	})
-	s.leases.pass(2 * c.Lease)
-	s.decide(t, c)
-	s.quiet()
-	_, ok := s.TakeLocal([]core.Claim{c}, nil)
-	expect.True(t, ok, "not leased after the pause")
 }
 
 // Requests charged ahead during a reset may have been charged before it, so they are not used after it.

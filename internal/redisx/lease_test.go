@@ -353,32 +353,6 @@ func decisionsOf(stores []*redisx.Store) (n uint64) {
 	return n
 }
 
-// TestThousandsOfLeasesEndAtOnce leases many keys and does not use them again: all requests are returned, in few calls.
-func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
-	const keys, asked = 1000, 4
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	inBubble(t, single(server), 1, func(t *testing.T, stores []*redisx.Store) {
-		s := stores[0]
-		for range asked {
-			for i := range keys {
-				c := claimOf(fmt.Sprint(i), core.Every(1000, ages))
-				c.Lease = time.Second
-				take(t, s, c)
-			}
-			refilled(t, s)
-		}
-		n := s.LeaseStats().Keys
-		expect.True(t, n >= keys*9/10, "%d keys are leased, want most of %d", n, keys)
-		before := calls(t, admin, "fcall")
-		leasesEnd(t, s)
-		expect.AtMost(t, calls(t, admin, "fcall")-before, keys/10, "calls returned the leases of %d keys", keys)
-		for i := range keys {
-			must.Equal(t, take(t, s, claimOf(fmt.Sprint(i), core.Every(1000, ages)))[0].Remaining, 1000-asked-1, "key %d: remaining", i)
-		}
-	})
-}
-
 // abandoned counts calls that a client has given up at their deadline. The server may have executed them.
 type abandoned struct{ atomic.Int64 }
 
