@@ -41,6 +41,14 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	}
 }
 
+// A lease that was busy in the last span is still busy when the next one begins.
+func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
+	for used, want := range map[[2]uint32]bool{{3, 3}: false, {4, 0}: true, {0, 4}: true} {
+		l := lease{used: used}
+		expect.Equal(t, l.isBusy(), want, "busy after %v", used)
+	}
+}
+
 func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 	var l lease
 	l.used[1] = 5
