@@ -125,7 +125,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 		if c.limiter == receipts[at].limiter {
 			break // what it decided first names its rules
 		}
-		if c.limiter.rules.Load().named(d.Results[i].Rule) != nil && !slices.Contains(further, c.limiter) {
+		if c.limiter.rules.Load().byName[d.Results[i].Rule] != nil && !slices.Contains(further, c.limiter) {
 			further = append(further, c.limiter)
 		}
 	}

@@ -26,15 +26,15 @@ var (
 	ErrInvalid = errors.New("invalid")
 )
 
-// A kindred error wraps errors that its text does not quote, such as ErrInvalid.
-type kindred struct {
+// A textError has a text of its own and wraps errors that the text need not quote, such as ErrInvalid.
+type textError struct {
 	text  string
 	wraps []error
 }
 
-func (k *kindred) Error() string { return k.text }
+func (e *textError) Error() string { return e.text }
 
-func (k *kindred) Unwrap() []error { return k.wraps }
+func (e *textError) Unwrap() []error { return e.wraps }
 
 var wrapsInvalid = []error{ErrInvalid}
 
@@ -42,7 +42,7 @@ var wrapsInvalid = []error{ErrInvalid}
 //
 //go:noinline
 func invalid(format string, args ...any) error {
-	return &kindred{fmt.Sprintf(format, args...), wrapsInvalid}
+	return &textError{fmt.Sprintf(format, args...), wrapsInvalid}
 }
 
 // A callbackPanic is the error of a request whose callback panicked.

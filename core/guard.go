@@ -54,7 +54,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 		}
 		if c.waits() {
 			if err = l.await(ctx, c); err != nil {
-				err = prefix(&kindred{"the request did not wait for its turn: " + err.Error(), []error{ErrUnavailable, err}})
+				err = prefix(&textError{"the request did not wait for its turn: " + err.Error(), []error{ErrUnavailable, err}})
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case rules.named(rule) == nil:
+	case rules.byName[rule] == nil:
 		return "", within(verb, rules.noRule(rule))
 	case key == "":
 		return "", within(fmt.Sprintf("%s of rule %q", verb, rule), ErrNoKey)

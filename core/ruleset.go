@@ -76,22 +76,6 @@ func cloneRules(rules []Rule) []Rule {
 	return rules
 }
 
-// fewRules is the largest number of rules for which named compares names one by one instead of hashing the name.
-const fewRules = 4
-
-// named returns the rule that has this name, or nil.
-func (s *ruleset) named(name string) *activeRule {
-	if len(s.rules) > fewRules {
-		return s.byName[name]
-	}
-	for i := range s.rules {
-		if s.rules[i].Name == name {
-			return &s.rules[i]
-		}
-	}
-	return nil
-}
-
 // noRule returns the error that s has no rule of this name.
 func (s *ruleset) noRule(name string) error {
 	return invalid("there is no rule %q%s", name, s.meant(name))

@@ -21,7 +21,7 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int)
 	case err != nil:
 	case cost < 0:
 		err = invalid("cost must not be negative, got %d", cost)
-	case rule != "" && rules.named(rule) == nil && !slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule }):
+	case rule != "" && rules.byName[rule] == nil && !slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule }):
 		err = rules.noRule(rule)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	for _, d := range slices.Backward(carriedBy(ctx).decisions(nil)) {
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
-			own := r.limiter.rules.Load().named(rule)
+			own := r.limiter.rules.Load().byName[rule]
 			known = known || own != nil && own.CostAfter != nil
 			first = cmp.Or(first, r.limiter)
 		}
@@ -106,7 +106,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 
 // ignoresCost returns an error that says why SetCost has no effect for a rule without CostAfter.
 func (s *ruleset) ignoresCost(rule string) error {
-	if s.named(rule) == nil {
+	if s.byName[rule] == nil {
 		return s.noRule(rule)
 	}
 	return invalid("rule %q has no CostAfter, such as func(_ *http.Request, o core.Outcome) int { return o.Cost }", rule)

@@ -68,7 +68,7 @@ func sharedBy(s Store) any {
 func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
 	for i := range s.rules {
 		r := &s.rules[i]
-		if o := other.named(r.Name); o != nil && !sameLimits(r.Limits, o.Limits) {
+		if o := other.byName[r.Name]; o != nil && !sameLimits(r.Limits, o.Limits) {
 			errs = append(errs, inRule(r.Name, invalid("a limiter with the same store has a rule of this name with the limits %v, got %v; "+
 				"use another name or Limiter.SetRules", o.Limits, r.Limits)))
 		}

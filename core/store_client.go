@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,9 +97,7 @@ func (k *storeClient) take(ctx context.Context, c *receipt, by decider, most tim
 		k.memory.take(c, by, most)
 		return 0, nil
 	}
-	q := questions.Get().(*question)
-	defer questions.Put(q)
-	q.ask(c, by, most)
+	q := newQuestion(c, by, most)
 	results, local, err := k.takeLocal(q)
 	if !local {
 		took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
@@ -173,20 +170,21 @@ func (k *storeClient) reset(ctx context.Context, pairs []Pair) error {
 	return err
 }
 
-// A question is what a store that is not in memory is asked. Such stores cannot keep it, so it is pooled.
+// A question is what a store that is not in memory is asked.
 type question struct {
 	claims  []Claim
 	results []Result // empty, with room for all results
-	room    [1]Result
 	limits  int
+	room    struct { // for one claim of one limit
+		claims  [1]Claim
+		results [1]Result
+	}
 }
 
-var questions = sync.Pool{New: func() any { return new(question) }}
-
-// ask sets q to those claims of c that by decides.
-func (q *question) ask(c *receipt, by decider, most time.Duration) {
-	q.claims, q.limits = q.claims[:0], 0
-	claims := c.claims()
+// newQuestion asks for the claims of c that by decides.
+func newQuestion(c *receipt, by decider, most time.Duration) *question {
+	q, claims := new(question), c.claims()
+	q.claims = q.room.claims[:0]
 	for i := range claims {
 		if a := &claims[i]; a.by == by {
 			q.claims = append(q.claims, Claim{})
@@ -196,9 +194,8 @@ func (q *question) ask(c *receipt, by decider, most time.Duration) {
 			q.limits += len(own.Limits)
 		}
 	}
-	if q.results = q.room[:0]; q.limits > 1 {
-		q.results = make([]Result, 0, q.limits) // the receipt keeps them
-	}
+	q.results = slices.Grow(q.room.results[:0], q.limits)
+	return q
 }
 
 // check returns an error if there is not one result per claim and limit.

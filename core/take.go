@@ -78,7 +78,7 @@ func (l *Limiter) complete(c *receipt, claims []Claim) error {
 // completeOne sets a, which is zero, to what claim says. It validates the result.
 func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 	name := ruleName(claim.Rule)
-	rule := s.named(name)
+	rule := s.byName[name]
 	own := rule
 	if rule == nil || claim.Lease != 0 && claim.Lease != rule.Lease || claim.MaxWait != 0 && claim.MaxWait != rule.MaxWait {
 		own = rule.with(name, claim.Lease, claim.MaxWait)

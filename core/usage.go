@@ -80,7 +80,7 @@ func (l *Limiter) peekAt(ctx context.Context, claims []asked) (Decision, error) 
 // wanted returns the rules with these names, or all rules if there are no names.
 func (s *ruleset) wanted(names []string) (rules []*activeRule, err error) {
 	for _, name := range names {
-		rule := s.named(ruleName(name))
+		rule := s.byName[ruleName(name)]
 		if rule == nil {
 			return nil, s.noRule(name)
 		}
