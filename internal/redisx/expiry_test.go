@@ -219,7 +219,6 @@ func TestKeyIsKeptForTheBanOfAnEndedHold(t *testing.T) {
 	expect.True(t, !r.Allowed && r.RetryAfter >= ban-end, "%+v, want a ban", r)
 }
 
-// A state that cannot be read is not treated as an empty state.
 // A pair whose rule gets other limits would otherwise keep states of all of them.
 func TestStateOfANewLimitReplacesThoseThatHaveEnded(t *testing.T) {
 	s, server := frozen(t)
@@ -233,6 +232,7 @@ func TestStateOfANewLimitReplacesThoseThatHaveEnded(t *testing.T) {
 	expect.Equal(t, size(), both, "words, with a limit in place of one that has ended")
 }
 
+// A state that cannot be read is not treated as an empty state.
 func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))

@@ -30,7 +30,8 @@ func FuzzReply(f *testing.F) {
 		{now, 0, 3 * code, 0, minute, 0, 0, 60 * minute, 0, 1, minute, 10, 1, -now, 10}, {now, 0, 4 * code, 0, 0, 0, 1, 0, 0, 1, -minute, 10, 1, 0, 10},
 		{now, 0, 0, minute, 0, 0, minute, 0}, {now, 0, 0, minute, 1, 0, minute, now}, {now, 0, 5 * code, 0, 0, 0, 1, 0, 0}, {now, 0, 3 * code, 0},
 		{now, 0, 3 * code, 0, minute, 0, 0, minute, 0, 0, 0, 0, 0, 0, -1}, {1, 0, 9007199254740993, 0}, {1, 0, math.MinInt64, 0}, {now, 0}, {now}, {},
-		{now, 0, 0, 1 << 53, 0, 0, 1 << 53, 0},
+		{now, 0, 0, 1 << 53, 0, 0, 1 << 53, 0}, {now, 0, now, 24 * minute, 10, 2 * minute, now, 7, 0, 60 * 24 * minute, 10, minute, now, 7, 0},
+		{now, 0, now, 24 * minute, 10, 2 * minute, now, 7, 0, 24*minute + 4, 3, now - now%minute, now - now%minute + minute},
 	} {
 		var text []byte
 		for _, w := range words {

@@ -100,6 +100,26 @@ func TestALoanIsAtMostHalfOfWhatRemains(t *testing.T) {
 	})
 }
 
+// If nothing can be charged ahead, the server stores nothing. In particular, a bucket keeps the instant since when it has held one
+// request, which a refund needs.
+func TestALoanOfNothingChangesNothing(t *testing.T) {
+	servers(t, func(t *testing.T, s *Store) {
+		c := core.Claim{Key: "old", Limits: core.MustParseLimits("2/h"), Cost: 1}
+		s.mustRun(t, s.jobOf(t, c))
+		s.Shift(3 * time.Minute)
+		second := s.jobOf(t, c)
+		s.mustRun(t, second)
+		s.Shift(51 * time.Minute)
+		_, charged := s.ahead(t, c, 10)
+		must.Do(t, s.Settle(t.Context(), refundOf(c, second.at, 1)))
+		expect.True(t, charged == 0 && s.remains(t, c) == 2, "charged %d of one that remains, and a refund leaves %d", charged, s.remains(t, c))
+		c = core.Claim{Key: "new", Limits: core.MustParseLimits("1/h;fixed-window")}
+		_, charged = s.ahead(t, c, 10)
+		stored := s.decider.server.client.Exists(t.Context(), s.decider.layout.key("", "new")).Val()
+		expect.True(t, charged == 0 && stored == 0, "charged %d of one, and %d keys are stored", charged, stored)
+	})
+}
+
 func TestALoanReportsWhatItLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}

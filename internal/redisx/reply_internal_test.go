@@ -57,6 +57,7 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 		{"no such level", slices.Concat(start, pair(tooMuch, now), bothStored), false},
 		{"a level below none", slices.Concat(start, pair(-1, now), bothStored), false},
 		{"a level of a tick ago", slices.Concat(start, pair(1, now-1), bothStored), false},
+		{"a level of long ago", slices.Concat(start, pair(1, math.MinInt64), bothStored), false},
 		{"a level of later", slices.Concat(start, pair(1, now+1), bothStored), false},
 		{"no such number used", slices.Concat(start, fresh, fresh, window(math.MinInt64, now)), false},
 		{"a window that has ended", slices.Concat(start, fresh, fresh, window(1, now-1)), false},

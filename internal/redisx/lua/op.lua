@@ -331,7 +331,7 @@ local function doPlain(plan, keyList, first, now, n)
     end
   end
   local ahead = charges and plan.ops[1].does == lend and aheadOf(plan.ops[1], now) or 0
-  for k = 1, charges and #pairs or 0 do
+  for k = 1, charges and plan.ops[1].cost + ahead > 0 and #pairs or 0 do
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
