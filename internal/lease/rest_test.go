@@ -68,6 +68,24 @@ func TestAnInvalidClaimBeginsNoLease(t *testing.T) {
 	expect.True(t, s.LeaseStats().Keys == 0 && !s.table().leased.has(hash), "an invalid claim began a lease")
 }
 
+// A claim that cannot be decided by a lease begins none, even if the key was used within its Lease before.
+func TestOnlyAClaimThatALeaseCanDecideBeginsOne(t *testing.T) {
+	for why, change := range map[string]func(*core.Claim){
+		"a peek":    func(c *core.Claim) { c.Peek = true },
+		"a dry run": func(c *core.Claim) { c.DryRun = true },
+		"a hold":    func(c *core.Claim) { c.Hold = true },
+		"a ban":     func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d;ban=1h") },
+		"a log":     func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d;sliding-log") },
+	} {
+		s, c := newFake(t), leasedFor("k", "100/d")
+		s.take(t, c)
+		change(&c)
+		_, hash := s.table().placeOf(c)
+		_, _, _ = s.table().takeLease([]core.Claim{c}, 0, s.table().now(), nil)
+		expect.True(t, s.LeaseStats().Keys == 0 && !s.table().leased.has(hash), "%s began a lease", why)
+	}
+}
+
 // A claim that may wait must have no lease, so none decides it.
 func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")

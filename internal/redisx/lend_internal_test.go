@@ -81,6 +81,7 @@ func TestALoanIsAtMostHalfOfWhatRemains(t *testing.T) {
 			{"none of one", "100/d", 99, 51, 0},
 			{"none of none", "100/d", 100, 51, 0},
 			{"the least of all limits", "100/d, 40/d;fixed-window", 0, 51, 20},
+			{"the least of all limits, in another order", "40/d;fixed-window, 100/d", 0, 51, 20},
 			{"a window", "100/d;fixed-window", 51, 51, 24},
 			{"a burst", "5/d;burst=30", 0, 51, 15},
 			{"coarse ticks", "1000000/3650d", 999_990, 51, 5},

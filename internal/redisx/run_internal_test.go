@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"runtime"
@@ -61,6 +62,51 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 		})
 	}
 	return claims
+}
+
+// The server replies to a request that it charges at once with the stored states, and to one that it takes apart with what it reports of
+// each limit. The results are the same.
+func TestStoredStatesSayWhatTheServerWouldReport(t *testing.T) {
+	plain, apart := frozenStore(t), frozenStore(t)
+	claim := func(key, limits string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits(limits)} }
+	requests := map[string][]core.Claim{
+		"ticks of 1 µs, 1 ms and 1 s":    {claim("ticks", "10/s, 97/3s;burst=40, 10/3h, 999983/315359999999ms")},
+		"several states":                 {claim("states", "7/m, 20/h;fixed-window, 9/d;sliding-window, 8/day;tz=Europe/Berlin")},
+		"a sliding window, then others":  {claim("order", "9/m;sliding-window;buckets=7, 9/7s;fixed-window, 6/h")},
+		"60 sub-buckets":                 {claim("sub-buckets", "9/m;sliding-window;buckets=60")},
+		"a ban":                          {claim("ban", "3/m;ban=1h, 9/d")},
+		"a log":                          {claim("log", "5/m;sliding-log, 5/m")},
+		"two claims of one pair":         {claim("pair", "5/m"), claim("pair", "9/h, 9/m;fixed-window")},
+		"two pairs, one with two claims": {claim("first", "5/m"), claim("second", "9/m;sliding-window"), claim("second", "6/m, 7/h;fixed-window")},
+		"a request that may wait":        {{Key: "wait", Limits: core.MustParseLimits("2/s"), MaxWait: time.Second}, claim("beside", "9/h")},
+	}
+	at := stopped()
+	for step, d := range []time.Duration{0, 0, 7 * time.Millisecond, 1300 * time.Millisecond, -time.Second, 1, 20 * time.Second, 41 * time.Second, 61 * time.Second, time.Hour, 25 * time.Hour} {
+		at = at.Add(d)
+		clock := at
+		var batch []*job
+		for _, s := range []*Store{plain, apart} {
+			s.SetClock(func() time.Time { return clock })
+			s.SetLocal(clock)
+		}
+		names := slices.Sorted(maps.Keys(requests))
+		for _, name := range names {
+			claims := slices.Clone(requests[name])
+			for i := range claims {
+				claims[i].Cost, claims[i].Peek = 1+step%2, step == 5
+			}
+			batch = append(batch, plain.jobOf(t, claims...))
+			requests[name] = claims
+		}
+		plain.mustRun(t, batch...)
+		for i, name := range names {
+			j := apart.jobOf(t, requests[name]...)
+			j.plan = "-" + j.plan.(string)
+			apart.mustRun(t, j)
+			got, want := batch[i].appendResults(nil, requests[name]), j.appendResults(nil, requests[name])
+			expect.True(t, slices.Equal(got, want), "%s, step %d:\n got %+v\nwant %+v", name, step, got, want)
+		}
+	}
 }
 
 // A new key gets an expiry even if the key before it in the batch needs none.
