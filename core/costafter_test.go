@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -160,33 +161,34 @@ func TestFailingCostAfterIsLogged(t *testing.T) {
 	wantLines(t, log.String(), `rule=login err="spillgate: cost after rule \"login\": a callback panicked: ouch" stack=`)
 }
 
-// If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback.
+// If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback, unless the request is
+// free.
 func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
-	for m, want := range map[core.FailureMode][]string{
-		core.FailLocal: {"login 2→2"}, core.FailOpen: nil, core.FailClosed: nil,
+	for _, row := range []struct {
+		mode   core.FailureMode
+		status int
+		final  int
+		want   []string // in the fallback
+	}{
+		{core.FailLocal, 401, 2, []string{"login 2→2"}},
+		{core.FailLocal, 200, 0, nil},
+		{core.FailOpen, 401, 2, nil},
+		{core.FailClosed, 401, 2, nil},
 	} {
 		s, fallback, seen := &settler{err: errUnreachable}, new(settler), new(recorder)
-		rule := final("login", 5, core.Failures)
-		rule.OnFailure, rule.Cost = m, cost(2)
+		rule := final("login", 5, func(r *http.Request, o core.Outcome) int { return 2 * core.Failures(r, o) })
+		rule.OnFailure, rule.Cost = row.mode, cost(2)
 		l := withStore(s, []core.Rule{rule}, core.WithFallback(fallback), core.WithObserver(seen.observe))
-		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 401}) })
-		s.want(t, "login 2→2")
-		fallback.want(t, want...)
+		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: row.status}) })
+		s.want(t, fmt.Sprint("login 2→", row.final))
+		fallback.want(t, row.want...)
 		for _, c := range fallback.settled {
 			expect.True(t, c.At.IsZero() && c.Held, "the fallback is to release nothing: %+v", c)
 		}
-		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Charged != 2 {
-			t.Errorf("mode %v: observers saw %+v, want the failure", m, o)
+		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Charged != row.final {
+			t.Errorf("mode %v: observers saw %+v, want the failure", row.mode, o)
 		}
 	}
-}
-
-func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
-	s, fallback := &settler{err: errUnreachable}, new(faulty)
-	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
-	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
-	s.want(t, "login 1→0")
-	expect.Equal(t, fallback.calls.Load(), 0, "calls of the fallback")
 }
 
 func TestRuleWithoutCostAfterSettlesWithoutAnError(t *testing.T) {

@@ -242,17 +242,6 @@ func exported(settlements []core.Settlement) (plain []core.Settlement) {
 	return plain
 }
 
-// A fixedStore returns the same result from each Take.
-type fixedStore struct {
-	recordingStore
-	result core.Result
-}
-
-// Take implements core.Store.
-func (g *fixedStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([]core.Result, error) {
-	return append(dst, g.result), nil
-}
-
 // TestDecisionsHaveTheResultsOfTheStore checks that decisions keep every field of a result, including fields for which a receipt
 // has no room.
 func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
@@ -278,10 +267,11 @@ func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 		"a dry run":                   func(r *core.Result) { r.DryRun = true },
 	} {
 		t.Run(why, func(t *testing.T) {
-			g := &fixedStore{result: core.Result{
+			result := core.Result{
 				Rule: "r", Limit: core.PerHour(9), Allowed: true, Remaining: 4, RefillAfter: time.Minute, ResetAfter: time.Hour, At: at,
-			}}
-			change(&g.result)
+			}
+			change(&result)
+			g := &oddStore{take: func(dst []core.Result) []core.Result { return append(dst, result) }}
 			var seen core.Decision
 			l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g)))
 			observed := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g),
@@ -297,10 +287,9 @@ func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 			for name, d := range map[string]core.Decision{
 				"Take": taken, "Check": checked, "Check, observed": again, "an observer": seen, "Guard": guarded.Decision(), "FromContext": carried,
 			} {
-				allowed := g.result.Allowed || g.result.DryRun
-				wait := g.result.Wait
-				if d.Allowed != allowed || d.At != g.result.At || d.Wait != wait || len(d.Results) != 1 || d.Results[0] != g.result {
-					t.Errorf("%s: got %+v, want %+v", name, d, g.result)
+				allowed := result.Allowed || result.DryRun
+				if d.Allowed != allowed || d.At != result.At || d.Wait != result.Wait || len(d.Results) != 1 || d.Results[0] != result {
+					t.Errorf("%s: got %+v, want %+v", name, d, result)
 				}
 			}
 		})

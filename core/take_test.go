@@ -93,6 +93,7 @@ func TestNilContexts(t *testing.T) {
 	})))
 	d := must.Get(l.Take(none, core.Claim{Rule: "r", Key: "k"}))(t)
 	expect.Equal(t, d.Results[0].Remaining, 9, "%+v", d)
+	expect.True(t, must.Get(l.Wait(none, core.Claim{Rule: "r", Key: "k"}))(t).Allowed, "a wait with a nil context is denied")
 	expect.NoError(t, errors.Join(l.Refund(none, d), l.Reset(none, "r", "k")), "calls with a nil context")
 	type key struct{}
 	remote := &faulty{fault: func(ctx context.Context) error { _ = ctx.Value(key{}); return nil }}

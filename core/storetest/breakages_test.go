@@ -39,6 +39,17 @@ func asking(change func(i int, c *core.Claim)) taker {
 	}
 }
 
+// settling returns a settle that changes the settlements first.
+func settling(change func(st *core.Settlement)) func(*core.MemoryStore, []core.Settlement) error {
+	return func(m *core.MemoryStore, settlements []core.Settlement) error {
+		changed := slices.Clone(settlements)
+		for i := range changed {
+			change(&changed[i])
+		}
+		return m.Settle(context.Background(), changed)
+	}
+}
+
 func ruleName(rule string) string {
 	if rule == "" {
 		return "default"
@@ -152,23 +163,11 @@ var brokenStores = map[string]breakage{
 	"refunds the first claim": {finds: "a refund gives back to all limits of all claims, and to no other keys", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		return m.Settle(context.Background(), settlements[:1])
 	}},
-	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
-		settlements = slices.Clone(settlements)
-		for i := range settlements {
-			settlements[i].At = time.Now()
-		}
-		return m.Settle(context.Background(), settlements)
-	}},
+	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: settling(func(st *core.Settlement) { st.At = time.Now() })},
 	"resets on refund": {finds: "a refund leaves the charges of others", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		return m.Reset(context.Background(), []core.Pair{{Rule: settlements[0].Rule, Key: settlements[0].Key}})
 	}},
-	"settles for nothing": {finds: "settling for less gives back the difference", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
-		settlements = slices.Clone(settlements)
-		for i := range settlements {
-			settlements[i].Final = 0
-		}
-		return m.Settle(context.Background(), settlements)
-	}},
+	"settles for nothing": {finds: "settling for less gives back the difference", settle: settling(func(st *core.Settlement) { st.Final = 0 })},
 	"settles one by one": {finds: "an invalid settlement is ErrInvalid, and nothing is settled", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		for i := range settlements {
 			if err := m.Settle(context.Background(), settlements[i:i+1]); err != nil {
@@ -207,13 +206,7 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"renews by settling": {finds: "a renewal keeps a hold and returns its new instant", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
-		settlements = slices.Clone(settlements)
-		for i := range settlements {
-			settlements[i].Renew = false
-		}
-		return m.Settle(context.Background(), settlements)
-	}},
+	"renews by settling": {finds: "a renewal keeps a hold and returns its new instant", settle: settling(func(st *core.Settlement) { st.Renew = false })},
 	"keeps rates apart": {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: asking(func(_ int, c *core.Claim) {
 		c.Key += c.Limits[0].String()
 	})},
@@ -224,13 +217,7 @@ var brokenStores = map[string]breakage{
 			c.MaxWait = 0
 		}
 	})},
-	"gives back any turn": {finds: "a request that did not wait gives nothing back while others wait behind it", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
-		settlements = slices.Clone(settlements)
-		for i := range settlements {
-			settlements[i].MaxWait, settlements[i].Wait = 0, 0
-		}
-		return m.Settle(context.Background(), settlements)
-	}},
+	"gives back any turn": {finds: "a request that did not wait gives nothing back while others wait behind it", settle: settling(func(st *core.Settlement) { st.MaxWait, st.Wait = 0, 0 })},
 	"keeps every turn": {finds: "the last turn is free once it is given back; other turns are not", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
 		if settlements[0].MaxWait > 0 {
 			return nil
