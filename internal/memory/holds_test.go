@@ -116,21 +116,27 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	})
 }
 
-func TestFullStoreDropsAPairWhoseHoldHasExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(1, nil)
-		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
-		hold(s, "holder", atOnce(1))
-		time.Sleep(59 * time.Second)
-		a := take(s, "early", second, 1)
-		expect.True(t, !a.own, "a pair is dropped that holds something")
-		asks, _ := hold(s, "holder", atOnce(1))
-		expect.NotEqual(t, asks[0].Retry, 0, "a hold is lost in a full store")
-		time.Sleep(8 * time.Second)
-		a = take(s, "late", second, 1)
-		expect.True(t, a.own, "no room after the hold has expired")
-		audit(t, s)
-	})
+func TestFullStoreDropsAPairOnceItsHoldOrBanIsOver(t *testing.T) {
+	for _, row := range []struct {
+		begin func(*Store)
+		more  time.Duration // until it is over, after 59 s
+	}{
+		{func(s *Store) { hold(s, "busy", atOnce(1)) }, 8 * time.Second},
+		{func(s *Store) { ban(s, "busy", time.Minute) }, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(1, nil)
+			second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
+			row.begin(s)
+			time.Sleep(59 * time.Second)
+			expect.True(t, !take(s, "early", second, 1).own, "a pair is dropped that holds something or is banned")
+			asks, _ := hold(s, "busy", atOnce(1))
+			expect.NotEqual(t, asks[0].Retry, 0, "a hold or a ban is lost in a full store")
+			time.Sleep(row.more)
+			expect.True(t, take(s, "late", second, 1).own, "no room after the end")
+			audit(t, s)
+		})
+	}
 }
 
 // A ban of a pair with its own record does not ban the pairs that share a record.
@@ -147,21 +153,6 @@ func TestBanInAFullStoreIsForThePairAlone(t *testing.T) {
 		expect.True(t, a.own && a.Retry == 60_000_000, "a banned pair with a record of its own waits for %dµs", a.Retry)
 		a = take(s, sharer, l, 1)
 		expect.True(t, !a.own && a.Retry == 0, "another pair that shares waits for %dµs", a.Retry)
-		audit(t, s)
-	})
-}
-
-func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(1, nil)
-		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
-		ban(s, "banned", time.Minute)
-		time.Sleep(59 * time.Second)
-		a := take(s, "early", second, 1)
-		expect.True(t, !a.own, "a pair is dropped that is banned")
-		time.Sleep(time.Second)
-		a = take(s, "late", second, 1)
-		expect.True(t, a.own, "no room after the ban is over")
 		audit(t, s)
 	})
 }
