@@ -164,6 +164,20 @@ func TestSmallStepsOfTheWallClockAreIgnored(t *testing.T) {
 	}
 }
 
+// Times are whole microseconds, as instants are.
+func TestTimesAfterTheWallClockWasSetAreWholeMicroseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(123 * time.Nanosecond)
+		var c clock
+		c.begin(nil)
+		c.epoch -= 3_600_000_000
+		c.check(c.at(), time.Now())
+		if at := c.Time(c.at()); c.wall.Load() == nil || at.Nanosecond()%1000 != 0 || c.start.Nanosecond()%1000 != 0 {
+			t.Errorf("set: %v, began at %v, and it is %v", c.wall.Load() != nil, c.start, at)
+		}
+	})
+}
+
 func TestTheFirstTimeAfterTheWallClockWasSet(t *testing.T) {
 	var c clock
 	c.begin(nil)
