@@ -45,21 +45,19 @@ func TestKeys(t *testing.T) {
 		{"Key", header("X-Api-Key"), "http://api.example/a", "http://api.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "b"}}, false},
 		{"Key instead of the host", header("X-Api-Key"), "http://api.example/a", "https://other.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "a"}}, true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := usedUp(20 * time.Second)
-				c := s.over(&client.Transport{Key: row.key})
-				for i, url := range []string{row.first, row.second} {
-					r := request(t, url)
-					for j := 0; j < len(row.fields[i]); j += 2 {
-						r.Header.Set(row.fields[i][j], row.fields[i][j+1])
-					}
-					resp := must.Get(c.Do(r))(t)
-					resp.Body.Close()
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := usedUp(20 * time.Second)
+			c := s.over(&client.Transport{Key: row.key})
+			for i, url := range []string{row.first, row.second} {
+				r := request(t, url)
+				for j := 0; j < len(row.fields[i]); j += 2 {
+					r.Header.Set(row.fields[i][j], row.fields[i][j+1])
 				}
-				expect.Equal(t, time.Since(start2000) > 0, row.same, "the second waited")
-			})
-		})
+				resp := must.Get(c.Do(r))(t)
+				resp.Body.Close()
+			}
+			expect.Equal(t, time.Since(start2000) > 0, row.same, "the second waited")
+		}))
 	}
 }
 
@@ -90,26 +88,24 @@ func TestOneLimitForManyPaths(t *testing.T) {
 // TestOneRequestTriesEachHour checks that one request tries within an hour, whatever the response says.
 func TestOneRequestTriesEachHour(t *testing.T) {
 	for _, a := range announcements {
-		t.Run(a.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				year := 365 * 24 * time.Hour
-				s := serve(func(w http.ResponseWriter, r *http.Request) {
-					now := time.Now()
-					write(w, a.status, a.fields(now, now.Add(year))...)
-				})
-				c := s.over(&client.Transport{})
-				for i := range 3 {
-					resp, err := c.Get("http://api.example/")
-					must.Do(t, err)
-					resp.Body.Close()
-					expect.AtMost(t, time.Since(start2000.Add(time.Duration(i)*time.Hour)), 0, "it tries after the hour")
-					_, err = c.Get("http://api.example/")
-					until := limitedBy(t, err).Until
-					expect.Equal(t, time.Until(until), time.Hour, "until %v (in an hour)", until)
-					time.Sleep(time.Hour)
-				}
+		t.Run(a.name, inBubble(func(t *testing.T) {
+			year := 365 * 24 * time.Hour
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				now := time.Now()
+				write(w, a.status, a.fields(now, now.Add(year))...)
 			})
-		})
+			c := s.over(&client.Transport{})
+			for i := range 3 {
+				resp, err := c.Get("http://api.example/")
+				must.Do(t, err)
+				resp.Body.Close()
+				expect.AtMost(t, time.Since(start2000.Add(time.Duration(i)*time.Hour)), 0, "it tries after the hour")
+				_, err = c.Get("http://api.example/")
+				until := limitedBy(t, err).Until
+				expect.Equal(t, time.Until(until), time.Hour, "until %v (in an hour)", until)
+				time.Sleep(time.Hour)
+			}
+		}))
 	}
 }
 
@@ -117,31 +113,29 @@ func TestOneRequestTriesEachHour(t *testing.T) {
 // learns this from one denial at most.
 func TestManyPaths(t *testing.T) {
 	for _, w := range writers {
-		t.Run(w.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := limited(core.PerMinute(100), w.write)
-				s.latency = func() time.Duration { return rand.N(50 * time.Millisecond) }
-				c := s.over(&client.Transport{MaxWait: time.Hour})
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-				defer cancel()
-				var all sync.WaitGroup
-				for i := range 200 {
-					all.Go(func() {
-						for n := 0; ctx.Err() == nil; n++ {
-							r, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://api.example/%d.%d", i, n), nil)
-							if resp, err := c.Do(r); err == nil {
-								resp.Body.Close()
-							} else if ctx.Err() == nil {
-								<-ctx.Done()
-							}
+		t.Run(w.name, inBubble(func(t *testing.T) {
+			s := limited(core.PerMinute(100), w.write)
+			s.latency = func() time.Duration { return rand.N(50 * time.Millisecond) }
+			c := s.over(&client.Transport{MaxWait: time.Hour})
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() {
+					for n := 0; ctx.Err() == nil; n++ {
+						r, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://api.example/%d.%d", i, n), nil)
+						if resp, err := c.Do(r); err == nil {
+							resp.Body.Close()
+						} else if ctx.Err() == nil {
+							<-ctx.Done()
 						}
-					})
-				}
-				all.Wait()
-				count := s.count()
-				expect.True(t, count[200] >= 380 && count[429] <= 1, "%v, want 95%% of 400 and one denial", count)
-			})
-		})
+					}
+				})
+			}
+			all.Wait()
+			count := s.count()
+			expect.True(t, count[200] >= 380 && count[429] <= 1, "%v, want 95%% of 400 and one denial", count)
+		}))
 	}
 }
 
@@ -180,17 +174,15 @@ func TestSpillgateServers(t *testing.T) {
 	} {
 		for _, a := range adapters {
 			for _, l := range []core.Limit{core.PerMinute(60), core.Every(20, 10*time.Second).Using(core.FixedWindow), core.PerMinute(40).Using(core.SlidingLog)} {
-				t.Run(fmt.Sprint(w.name, ", ", a.name, ", ", l), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
-						s := &server{handler: a.build(limiter, w.write), latency: func() time.Duration { return rand.N(50 * time.Millisecond) }}
-						drive(t, s, 50, 2*time.Minute)
-						count := s.count()
-						if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.hasRemaining && count[429] > 0 || count[429] > 3*admits {
-							t.Errorf("%v, want %d admitted", count, admits)
-						}
-					})
-				})
+				t.Run(fmt.Sprint(w.name, ", ", a.name, ", ", l), inBubble(func(t *testing.T) {
+					limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
+					s := &server{handler: a.build(limiter, w.write), latency: func() time.Duration { return rand.N(50 * time.Millisecond) }}
+					drive(t, s, 50, 2*time.Minute)
+					count := s.count()
+					if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.hasRemaining && count[429] > 0 || count[429] > 3*admits {
+						t.Errorf("%v, want %d admitted", count, admits)
+					}
+				}))
 			}
 		}
 	}

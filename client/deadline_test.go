@@ -99,25 +99,23 @@ func TestTooLongWaitFailsAtOnce(t *testing.T) {
 		{"the deadline is long enough", time.Hour, 91 * time.Second, true},
 		{"never", -1, 0, false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := usedUp(90 * time.Second)
-				c := s.over(&client.Transport{MaxWait: row.maxWait})
-				get(t, c, "/")
-				c.Timeout = row.deadline
-				resp, err := c.Get("http://api.example/")
-				if row.sent {
-					must.True(t, err == nil && time.Since(start2000) <= 91*time.Second, "after %v: %v", time.Since(start2000), err)
-					resp.Body.Close()
-					return
-				}
-				e := limitedBy(t, err)
-				expect.True(t, e.Until.Equal(start2000.Add(90*time.Second)) && e.Status == 200 && e.Policy == "core",
-					"%+v, want the limit core in 90s, by a 200", e)
-				expect.True(t, time.Since(start2000) <= 0 && len(s.requests(start2000)) == 1,
-					"after %v, %d requests, want at once, and nothing sent", time.Since(start2000), len(s.requests(start2000)))
-			})
-		})
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := usedUp(90 * time.Second)
+			c := s.over(&client.Transport{MaxWait: row.maxWait})
+			get(t, c, "/")
+			c.Timeout = row.deadline
+			resp, err := c.Get("http://api.example/")
+			if row.sent {
+				must.True(t, err == nil && time.Since(start2000) <= 91*time.Second, "after %v: %v", time.Since(start2000), err)
+				resp.Body.Close()
+				return
+			}
+			e := limitedBy(t, err)
+			expect.True(t, e.Until.Equal(start2000.Add(90*time.Second)) && e.Status == 200 && e.Policy == "core",
+				"%+v, want the limit core in 90s, by a 200", e)
+			expect.True(t, time.Since(start2000) <= 0 && len(s.requests(start2000)) == 1,
+				"after %v, %d requests, want at once, and nothing sent", time.Since(start2000), len(s.requests(start2000)))
+		}))
 	}
 }
 
@@ -133,22 +131,20 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 		{"at the second", []string{"40", "30"}, 40 * time.Second},
 		{"at the third: all waits together", []string{"20", "20", "20", "20"}, 40 * time.Second},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				s := serve(func(w http.ResponseWriter, r *http.Request) {
-					write(w, 429, "Retry-After", row.waits[n])
-					n++
-				})
-				resp := must.Get(s.over(&client.Transport{}).Get("http://api.example/"))(t)
-				body, err := io.ReadAll(resp.Body)
-				if resp.StatusCode != 429 || string(body) != "body" || err != nil || resp.Header.Get("Retry-After") != row.waits[n-1] {
-					t.Errorf("%v %q %v", resp, body, err)
-				}
-				took := time.Since(start2000)
-				expect.True(t, took >= row.took && took <= row.took+5*time.Second, "took %v, want %v", took, row.took)
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			n := 0
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				write(w, 429, "Retry-After", row.waits[n])
+				n++
 			})
-		})
+			resp := must.Get(s.over(&client.Transport{}).Get("http://api.example/"))(t)
+			body, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != 429 || string(body) != "body" || err != nil || resp.Header.Get("Retry-After") != row.waits[n-1] {
+				t.Errorf("%v %q %v", resp, body, err)
+			}
+			took := time.Since(start2000)
+			expect.True(t, took >= row.took && took <= row.took+5*time.Second, "took %v, want %v", took, row.took)
+		}))
 	}
 }
 

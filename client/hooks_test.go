@@ -123,23 +123,21 @@ func TestOnDenied(t *testing.T) {
 		{"200 with Remaining 0", "GET", 0, response{200, gitHub("60", "0", "50", "core")}, -1},
 		{"from a cache", "GET", 0, response{429, []string{"Retry-After", "7", "Age", "3"}}, -1},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &server{handler: &script{responses: []response{row.response, {200, nil}}}, skew: row.skew}
-				got, at := time.Duration(-1), time.Duration(0)
-				r := must.Get(http.NewRequest(row.method, "http://api.example/", nil))(t)
-				if row.method == "POST" {
-					r.Body = io.NopCloser(strings.NewReader("cargo"))
-				}
-				tr := &client.Transport{Base: s, OnDenied: func(of *http.Request, d time.Duration) {
-					expect.True(t, of == r && got < 0, "OnDenied was called again, or for another request")
-					got, at = d, time.Since(start2000)
-				}}
-				resp := must.Get(tr.RoundTrip(r))(t)
-				resp.Body.Close()
-				expect.True(t, got == row.want && at == 0, "OnDenied got %v after %v, want %v at once", got, at, row.want)
-			})
-		})
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := &server{handler: &script{responses: []response{row.response, {200, nil}}}, skew: row.skew}
+			got, at := time.Duration(-1), time.Duration(0)
+			r := must.Get(http.NewRequest(row.method, "http://api.example/", nil))(t)
+			if row.method == "POST" {
+				r.Body = io.NopCloser(strings.NewReader("cargo"))
+			}
+			tr := &client.Transport{Base: s, OnDenied: func(of *http.Request, d time.Duration) {
+				expect.True(t, of == r && got < 0, "OnDenied was called again, or for another request")
+				got, at = d, time.Since(start2000)
+			}}
+			resp := must.Get(tr.RoundTrip(r))(t)
+			resp.Body.Close()
+			expect.True(t, got == row.want && at == 0, "OnDenied got %v after %v, want %v at once", got, at, row.want)
+		}))
 	}
 }
 
@@ -161,44 +159,42 @@ func TestPanics(t *testing.T) {
 		"OnWait":   {transport: &client.Transport{OnWait: func(*http.Request, time.Duration) { panic("ouch") }}, response: denied("7")},
 		"GetBody":  {transport: new(client.Transport), getBody: func() (io.ReadCloser, error) { panic("ouch") }, response: denied("7")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				open := 0
-				opened := func() *openBody {
-					open++
-					return &openBody{closed: func() { open-- }}
+		t.Run(name, inBubble(func(t *testing.T) {
+			open := 0
+			opened := func() *openBody {
+				open++
+				return &openBody{closed: func() { open-- }}
+			}
+			if row.response != nil {
+				row.response.Body = opened()
+			}
+			row.transport.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
+				if row.response == nil {
+					panic("ouch")
 				}
-				if row.response != nil {
-					row.response.Body = opened()
-				}
-				row.transport.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
-					if row.response == nil {
-						panic("ouch")
-					}
-					r.Body.Close()
-					return row.response, nil
-				})
-				r := request(t, "http://api.example/")
-				r.Body, r.GetBody = opened(), row.getBody
-				if r.GetBody == nil {
-					r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
-				}
-				func() {
-					defer func() {
-						expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
-					}()
-					_, _ = row.transport.RoundTrip(r)
-				}()
-				tr, wait := row.transport, time.Duration(0)
-				if row.response != nil {
-					wait = 7 * time.Second
-				}
-				tr.Key, tr.Before, tr.OnDenied, tr.OnWait = nil, nil, nil, nil
-				get(t, serve(ok).over(tr), "/")
-				took := time.Since(start2000)
-				expect.True(t, took >= wait && took <= wait+time.Second, "the next request took %v, want %v", took, wait)
+				r.Body.Close()
+				return row.response, nil
 			})
-		})
+			r := request(t, "http://api.example/")
+			r.Body, r.GetBody = opened(), row.getBody
+			if r.GetBody == nil {
+				r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
+			}
+			func() {
+				defer func() {
+					expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
+				}()
+				_, _ = row.transport.RoundTrip(r)
+			}()
+			tr, wait := row.transport, time.Duration(0)
+			if row.response != nil {
+				wait = 7 * time.Second
+			}
+			tr.Key, tr.Before, tr.OnDenied, tr.OnWait = nil, nil, nil, nil
+			get(t, serve(ok).over(tr), "/")
+			took := time.Since(start2000)
+			expect.True(t, took >= wait && took <= wait+time.Second, "the next request took %v, want %v", took, wait)
+		}))
 	}
 }
 

@@ -86,22 +86,20 @@ func lieOnce(random *rand.Rand) func(http.ResponseWriter) {
 func TestCachedResponsesAreIgnored(t *testing.T) {
 	for age, cached := range map[string]bool{"1": true, "86400": true, "99999999999999999999": true, " 7 , 0": true, "0": false, "": false, "-5": false, "soon": false, "0, 7": false} {
 		for _, a := range announcements {
-			t.Run(fmt.Sprintf("Age %q, %s", age, a.name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					n := 0
-					s := serve(func(w http.ResponseWriter, r *http.Request) {
-						if n++; n > 1 {
-							write(w, 200)
-							return
-						}
-						write(w, a.status, append(a.fields(time.Now(), start2000.Add(time.Hour)), "Age", age)...)
-					})
-					c := s.over(&client.Transport{MaxWait: -1})
-					must.Equal(t, get(t, c, "/"), a.status, "status")
-					_, err := c.Do(request(t, "http://api.example/"))
-					expect.True(t, (err == nil) == cached, "the next request: %v; want an error: %v", err, !cached)
+			t.Run(fmt.Sprintf("Age %q, %s", age, a.name), inBubble(func(t *testing.T) {
+				n := 0
+				s := serve(func(w http.ResponseWriter, r *http.Request) {
+					if n++; n > 1 {
+						write(w, 200)
+						return
+					}
+					write(w, a.status, append(a.fields(time.Now(), start2000.Add(time.Hour)), "Age", age)...)
 				})
-			})
+				c := s.over(&client.Transport{MaxWait: -1})
+				must.Equal(t, get(t, c, "/"), a.status, "status")
+				_, err := c.Do(request(t, "http://api.example/"))
+				expect.True(t, (err == nil) == cached, "the next request: %v; want an error: %v", err, !cached)
+			}))
 		}
 	}
 }

@@ -71,23 +71,21 @@ func TestDenialsThatAreRetried(t *testing.T) {
 		{"200 with Retry-After", "GET", nil, response{200, retry}, false},
 		{"202 with Retry-After", "GET", nil, response{202, retry}, false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{responses: []response{row.denial, {200, nil}}}
-				c := (&server{handler: s}).over(&client.Transport{})
-				r, _ := http.NewRequest(row.method, "http://api.example/", row.body)
-				r.Header.Set("Idempotency-Key", "k1")
-				resp := must.Get(c.Do(r))(t)
-				resp.Body.Close()
-				want := map[bool]int{true: 200, false: row.denial.status}[row.again]
-				must.True(t, resp.StatusCode == want && len(s.bodies) != 1 == row.again,
-					"status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
-				last := len(s.bodies) - 1
-				if s.bodies[last] != s.bodies[0] || s.keys[last] != "k1" || (row.body != nil && row.body != http.NoBody) != (s.bodies[0] == "cargo") {
-					t.Errorf("bodies %q, keys %q", s.bodies, s.keys)
-				}
-			})
-		})
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := &script{responses: []response{row.denial, {200, nil}}}
+			c := (&server{handler: s}).over(&client.Transport{})
+			r, _ := http.NewRequest(row.method, "http://api.example/", row.body)
+			r.Header.Set("Idempotency-Key", "k1")
+			resp := must.Get(c.Do(r))(t)
+			resp.Body.Close()
+			want := map[bool]int{true: 200, false: row.denial.status}[row.again]
+			must.True(t, resp.StatusCode == want && len(s.bodies) != 1 == row.again,
+				"status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
+			last := len(s.bodies) - 1
+			if s.bodies[last] != s.bodies[0] || s.keys[last] != "k1" || (row.body != nil && row.body != http.NoBody) != (s.bodies[0] == "cargo") {
+				t.Errorf("bodies %q, keys %q", s.bodies, s.keys)
+			}
+		}))
 	}
 }
 
@@ -165,19 +163,17 @@ func TestRetryAfterInThePast(t *testing.T) {
 		{"a wait after which the request is denied again", 429, []string{"Retry-After", "1"}},
 		{"503", 503, []string{"Retry-After", "0"}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serve(func(w http.ResponseWriter, r *http.Request) { write(w, row.status, row.fields...) })
-				expect.Equal(t, get(t, s.over(&client.Transport{MaxWait: 20 * time.Minute}), "/"), row.status, "status")
-				sent := s.requests(start2000)
-				for i := 2; i < len(sent)-1; i++ {
-					before, after := sent[i]-sent[i-1], sent[i+1]-sent[i]
-					if after < before*3/2 && after < time.Minute || after > 65*time.Second {
-						t.Errorf("request %d came %v after the one before, %d only %v", i, before, i+1, after)
-					}
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, r *http.Request) { write(w, row.status, row.fields...) })
+			expect.Equal(t, get(t, s.over(&client.Transport{MaxWait: 20 * time.Minute}), "/"), row.status, "status")
+			sent := s.requests(start2000)
+			for i := 2; i < len(sent)-1; i++ {
+				before, after := sent[i]-sent[i-1], sent[i+1]-sent[i]
+				if after < before*3/2 && after < time.Minute || after > 65*time.Second {
+					t.Errorf("request %d came %v after the one before, %d only %v", i, before, i+1, after)
 				}
-				expect.True(t, len(sent) >= 20 && len(sent) <= 30, "%d requests in 20 minutes: %v", len(sent), sent)
-			})
-		})
+			}
+			expect.True(t, len(sent) >= 20 && len(sent) <= 30, "%d requests in 20 minutes: %v", len(sent), sent)
+		}))
 	}
 }
