@@ -1,11 +1,9 @@
 package client_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,23 +114,7 @@ func TestManyPaths(t *testing.T) {
 		t.Run(w.name, inBubble(func(t *testing.T) {
 			s := limited(core.PerMinute(100), w.write)
 			s.latency = func() time.Duration { return rand.N(50 * time.Millisecond) }
-			c := s.over(&client.Transport{MaxWait: time.Hour})
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			var all sync.WaitGroup
-			for i := range 200 {
-				all.Go(func() {
-					for n := 0; ctx.Err() == nil; n++ {
-						r, _ := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("http://api.example/%d.%d", i, n), nil)
-						if resp, err := c.Do(r); err == nil {
-							resp.Body.Close()
-						} else if ctx.Err() == nil {
-							<-ctx.Done()
-						}
-					}
-				})
-			}
-			all.Wait()
+			drive(t, s, 200, 3*time.Minute, func(g, i int) string { return fmt.Sprintf("/%d.%d", g, i) })
 			count := s.count()
 			expect.True(t, count[200] >= 380 && count[429] <= 1, "%v, want 95%% of 400 and one denial", count)
 		}))
@@ -177,7 +159,7 @@ func TestSpillgateServers(t *testing.T) {
 				t.Run(fmt.Sprint(w.name, ", ", a.name, ", ", l), inBubble(func(t *testing.T) {
 					limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
 					s := &server{handler: a.build(limiter, w.write), latency: func() time.Duration { return rand.N(50 * time.Millisecond) }}
-					drive(t, s, 50, 2*time.Minute)
+					drive(t, s, 50, 2*time.Minute, oneUser)
 					count := s.count()
 					if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.hasRemaining && count[429] > 0 || count[429] > 3*admits {
 						t.Errorf("%v, want %d admitted", count, admits)

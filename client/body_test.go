@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,22 +46,35 @@ func (b *watched) Close() error {
 	return nil
 }
 
-// TestBodiesOfDenials checks that the client reads at most 64 KB of a denial's body before it closes it, and that a body that
-// does not arrive does not delay the request.
+// inTurn is a Base that returns these responses one after the other.
+func inTurn(responses ...*http.Response) roundTrip {
+	return func(*http.Request) (*http.Response, error) {
+		next := responses[0]
+		responses = responses[1:]
+		return next, nil
+	}
+}
+
+// denial returns a 429 to be sent again after so many seconds.
+func denial(seconds string, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {seconds}}, Body: body}
+}
+
+// TestBodiesOfDenials checks that the client reads at most 64 KB of a denial's body and closes it, which frees the connection
+// before the wait, and that a body that does not arrive does not delay the request.
 func TestBodiesOfDenials(t *testing.T) {
 	for _, row := range []struct{ size, hang, read int }{
 		{0, 0, 0}, {1000, 0, 1000}, {64 << 10, 0, 64 << 10}, {1 << 20, 0, 64 << 10}, {1000, 1, 1}, {1 << 20, 70 << 10, 64 << 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			body := &watched{size: row.size, hang: row.hang, closed: make(chan bool)}
-			n := 0
-			base := roundTrip(func(r *http.Request) (*http.Response, error) {
-				if n++; n > 1 {
-					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-				}
-				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: body}, nil
-			})
-			expect.Equal(t, get(t, &http.Client{Transport: &client.Transport{Base: base}}, "/"), 200, "%+v: status", row)
+			c := &http.Client{Transport: &client.Transport{Base: inTurn(denial("5", body), &http.Response{StatusCode: 200, Body: http.NoBody})}}
+			var all sync.WaitGroup
+			all.Go(func() { expect.Equal(t, get(t, c, "/"), 200, "%+v: status", row) })
+			synctest.Wait()
+			expect.True(t, body.read == row.read && (body.closes == 1 || row.size != 1000 || row.hang > 0),
+				"%+v: %d bytes were read, closed %d times, while the request waits", row, body.read, body.closes)
+			all.Wait()
 			expect.True(t, body.read == row.read && body.closes != 0,
 				"%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
 			took := time.Since(start2000)
@@ -118,13 +132,7 @@ func TestGetBodyFails(t *testing.T) {
 // TestNilBody checks a denial without a body, which a Base in a test may return.
 func TestNilBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		tr := &client.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
-			if n++; n == 1 {
-				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}}, nil
-			}
-			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-		})}
+		tr := &client.Transport{Base: inTurn(denial("1", nil), &http.Response{StatusCode: 200, Body: http.NoBody})}
 		expect.Equal(t, must.Get(tr.RoundTrip(request(t, "http://api.example/")))(t).StatusCode, 200, "result")
 	})
 }

@@ -16,25 +16,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// TestMaxWaitBeforeTheDeadline checks that MaxWait ends a wait for the response to another request if the deadline is later.
-func TestMaxWaitBeforeTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &client.Transport{MaxWait: 5 * time.Second, Base: serve(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(8 * time.Second)
-			write(w, 200)
-		})}
-		var all sync.WaitGroup
-		all.Go(func() { get(t, &http.Client{Transport: tr}, "/") })
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		limitedBy(t, err)
-		expect.Equal(t, time.Since(start2000), 5*time.Second, "after")
-		all.Wait()
-	})
-}
-
 // TestDeadlineBehindALongerWait checks that a request whose wait has become too long fails at once, although a
 // request with more time waits before it.
 func TestDeadlineBehindALongerWait(t *testing.T) {
@@ -233,7 +214,7 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 }
 
 // TestWaitingForOthers checks when a call ends that waits for the response to another call, whose limits are unknown:
-// with its context, or after MaxWait.
+// with its context, or after MaxWait, also if its deadline is later.
 func TestWaitingForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +230,9 @@ func TestWaitingForOthers(t *testing.T) {
 		if _, err := c.Do(r); !errors.Is(err, context.DeadlineExceeded) || time.Since(start2000) != time.Second {
 			t.Errorf("%v after %v, want the context's error after its second", err, time.Since(start2000))
 		}
-		_, err := c.Get("http://api.example/")
+		later, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		_, err := c.Do(request(t, "http://api.example/").WithContext(later))
 		if e := limitedBy(t, err); time.Since(start2000) != 6*time.Second || e.Status != 0 || !e.Until.Equal(time.Now()) {
 			t.Errorf("%+v after %v, want status 0 after MaxWait", e, time.Since(start2000))
 		}

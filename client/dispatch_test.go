@@ -221,11 +221,7 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 3 {
-				go func() {
-					r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/?hang", nil)
-					_, _ = c.Do(r)
-				}()
-				synctest.Wait()
+				hang(ctx, t, c, "/")
 			}
 			for range 6 {
 				get(t, c, "/")

@@ -73,12 +73,8 @@ func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {
 		body := &watched{size: 1000, closed: make(chan bool)}
 		n := 0
 		tr := &client.Transport{
-			Base: roundTrip(func(*http.Request) (*http.Response, error) {
-				if n > 1 {
-					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-				}
-				return &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {"1"}}, Body: body}, nil
-			}),
+			Base: inTurn(&http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {"1"}}, Body: body},
+				&http.Response{StatusCode: 200, Body: http.NoBody}),
 			OnDenied: func(*http.Request, time.Duration) { time.Sleep(2 * time.Second) },
 			Before: func(*http.Request) error {
 				if n++; n > 1 && (body.read != 1000 || body.closes != 1) {

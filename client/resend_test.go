@@ -110,7 +110,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, an obfuscated port with another character.
+// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, and requests of other keys do not.
 func TestA503PausesTheKey(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		synctest.Test(t, func(t *testing.T) {

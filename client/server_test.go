@@ -152,7 +152,7 @@ func TestNoRequestIsDenied(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, latency %s", row.name, w.name, l.name), inBubble(func(t *testing.T) {
 					s := limited(row.limit, w.write)
 					s.latency = l.latency
-					drive(t, s, 200, 3*time.Minute)
+					drive(t, s, 200, 3*time.Minute, oneUser)
 					count := s.count()
 					if count[429] > 0 || l.used && 100*count[200] < 95*row.admits {
 						t.Errorf("statuses %v, want 95%% of %d admitted and none denied", count, row.admits)
@@ -172,16 +172,19 @@ var writers = []struct {
 	{"IETF", headers.IETF},
 }
 
-// drive sends requests from n goroutines for d, as fast as the transport allows.
-func drive(t *testing.T, s *server, n int, d time.Duration) {
+// oneUser returns the path of all requests.
+func oneUser(int, int) string { return "/users/1" }
+
+// drive sends requests from n goroutines for d, as fast as the transport allows: request i of goroutine g for the path of both.
+func drive(t *testing.T, s *server, n int, d time.Duration, path func(g, i int) string) {
 	c := s.over(&client.Transport{MaxWait: time.Hour})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), d, nil)
 	defer cancel()
 	var all sync.WaitGroup
-	for range n {
+	for g := range n {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/users/1", nil)
+			for i := 0; ctx.Err() == nil; i++ {
+				r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example"+path(g, i), nil)
 				if resp, err := c.Do(r); err == nil {
 					resp.Body.Close()
 				} else if ctx.Err() == nil {

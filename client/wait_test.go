@@ -89,27 +89,6 @@ func TestDeniedRequestKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestDenialIsReadBeforeTheWait checks that a denial frees its connection before the wait, not after it.
-func TestDenialIsReadBeforeTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body := &watched{size: 1000, closed: make(chan bool)}
-		var n atomic.Int32
-		base := roundTrip(func(*http.Request) (*http.Response, error) {
-			if n.Add(1) > 1 {
-				return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-			}
-			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"30"}}, Body: body}, nil
-		})
-		var all sync.WaitGroup
-		all.Go(func() { get(t, &http.Client{Transport: &client.Transport{Base: base}}, "/") })
-		synctest.Wait()
-		if n.Load() != 1 || body.read != 1000 || body.closes != 1 {
-			t.Errorf("%d requests, %d bytes were read, closed %d times: want the whole body while the request waits", n.Load(), body.read, body.closes)
-		}
-		all.Wait()
-	})
-}
-
 // TestRequestWaitsForTheLongerLimit checks that a request waits for the limit that is closed longest, whatever their order in the
 // response.
 func TestRequestWaitsForTheLongerLimit(t *testing.T) {
