@@ -226,28 +226,6 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// TestOnWaitPanics checks that no call is left waiting after a callback panics.
-func TestOnWaitPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := usedUp(5 * time.Second)
-		tr := &client.Transport{OnWait: func(r *http.Request, _ time.Duration) {
-			if r.URL.RawQuery == "panic" {
-				panic("callback")
-			}
-		}}
-		c := s.over(tr)
-		get(t, c, "/")
-		func() {
-			defer func() {
-				expect.NotEqual(t, recover(), nil, "OnWait was not called")
-			}()
-			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic"))
-		}()
-		get(t, c, "/")
-		expect.AtMost(t, time.Since(start2000), 6*time.Second, "the next request")
-	})
-}
-
 // TestOnWaitIsNotCalledWithoutAnInstant checks that OnWait is not called for a wait for the response to another
 // request.
 func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
