@@ -271,16 +271,45 @@ func TestFloodIsSummedUp(t *testing.T) {
 	}
 }
 
-// Lines that exceed a second's limit are not lost, whatever the number of rules.
-func TestManyRulesAreSummedUp(t *testing.T) {
-	recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
-		for i := range 5000 {
-			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
-		}
-		tel.Flush()
-		n := b.sum(t, "denied")
-		expect.True(t, n == 5000 && len(b.lines) == 10, "%d lines account for %d denials, want 5000", len(b.lines), n)
-	})
+// Denials are accounted for, whether or not each has its line.
+func TestAllDenialsAreAccountedFor(t *testing.T) {
+	for why, row := range map[string]struct {
+		top  int
+		deny func(tel *Telemetry)
+		want uint64
+	}{
+		"many rules, whose lines exceed a second's limit": {0, func(tel *Telemetry) {
+			for i := range 5000 {
+				deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
+			}
+		}, 5000},
+		"a key that loses its place among the most denied ones": {1, func(tel *Telemetry) {
+			for range 5 {
+				deny(tel, "r", "user:a")
+			}
+			deny(tel, "r", "user:b")
+		}, 6},
+		"more keys are due than a second has lines": {0, func(tel *Telemetry) {
+			for i := range 27 {
+				deny(tel, "r", fmt.Sprint("user:", i))
+				deny(tel, "r", fmt.Sprint("user:", i))
+				if i%9 == 8 {
+					time.Sleep(time.Second)
+				}
+			}
+			time.Sleep(20 * time.Second)
+			deny(tel, "r", "user:last")
+			time.Sleep(time.Second)
+		}, 55},
+	} {
+		recorded(t, Options{Top: row.top}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
+			row.deny(tel)
+			tel.Flush()
+			n := b.sum(t, "denied")
+			expect.True(t, n == row.want && (row.want != 5000 || len(b.lines) == 10), "%s: %d lines account for %d denials, want %d",
+				why, len(b.lines), n, row.want)
+		})
+	}
 }
 
 func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
@@ -302,35 +331,5 @@ func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		t.Errorf("the lines account for %d denials, want 40000", b.sum(t, "denied"))
-	})
-}
-
-// If a key loses its place among the most denied keys, its denials are still accounted for.
-func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
-	recorded(t, Options{Top: 1}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
-		for range 5 {
-			deny(tel, "r", "user:a")
-		}
-		deny(tel, "r", "user:b")
-		tel.Flush()
-		expect.Equal(t, b.sum(t, "denied"), 6, "the lines account for denials (%q)", b.texts())
-	})
-}
-
-// More keys are due than a second has lines.
-func TestDueLinesThatDoNotFitAreAccountedFor(t *testing.T) {
-	recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
-		for i := range 27 {
-			deny(tel, "r", fmt.Sprint("user:", i))
-			deny(tel, "r", fmt.Sprint("user:", i))
-			if i%9 == 8 {
-				time.Sleep(time.Second)
-			}
-		}
-		time.Sleep(20 * time.Second)
-		deny(tel, "r", "user:last")
-		time.Sleep(time.Second)
-		tel.Flush()
-		expect.Equal(t, b.sum(t, "denied"), 55, "the lines account for denials (%q)", b.texts())
 	})
 }

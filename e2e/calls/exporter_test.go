@@ -3,7 +3,6 @@ package calls
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -63,12 +62,9 @@ func TestExporter(t *testing.T) {
 	t.Parallel()
 	for why, serve := range map[string]func(t *testing.T, s *sink, l *core.Limiter, w headers.Writer) string{
 		"grpclimit": func(t *testing.T, s *sink, l *core.Limiter, w headers.Writer) string {
-			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpclimit.Unary(l, grpclimit.WithHeaders(w))))
 			collector.RegisterTraceServiceServer(server, s)
-			go server.Serve(listener)
-			t.Cleanup(server.Stop)
-			return listener.Addr().String()
+			return listen(t, server)
 		},
 		"stdlib": func(t *testing.T, s *sink, l *core.Limiter, w headers.Writer) string {
 			server := grpc.NewServer()

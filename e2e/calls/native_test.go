@@ -38,8 +38,13 @@ import (
 // native serves the service by a server of grpc-go, limited by interceptors, and returns the address.
 func (l *login) native(t *testing.T, limiter *core.Limiter, opts ...grpclimit.Option) string {
 	t.Helper()
+	return listen(t, l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, opts...)), grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, opts...))))
+}
+
+// listen serves s, and returns its address.
+func listen(t *testing.T, s *grpc.Server) string {
+	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	s := l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, opts...)), grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, opts...)))
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)
 	return listener.Addr().String()
@@ -247,10 +252,7 @@ func TestLoginRecipe(t *testing.T) {
 	must.Do(t, err)
 	calls.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: "Login", ServerStreams: true,
 		Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unauthenticated, "no") }}}}, nil)
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	go calls.Serve(listener)
-	t.Cleanup(calls.Stop)
-	conn, url := grpcConn(t, listener.Addr().String()), "http://"+serve(t, site)+"/login"
+	conn, url := grpcConn(t, listen(t, calls)), "http://"+serve(t, site)+"/login"
 	for i := range 10 {
 		var denied bool
 		if i%2 == 0 {
@@ -275,11 +277,9 @@ func TestMessagesRecipe(t *testing.T) {
 			}
 			return s.SendMsg(new(empty))
 		}}}}, nil)
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	go s.Serve(listener)
-	t.Cleanup(s.Stop)
+	address := listen(t, s)
 	begun := time.Now()
-	c := must.Get(grpcConn(t, listener.Addr().String()).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream)))(t)
+	c := must.Get(grpcConn(t, address).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream)))(t)
 	for range 150 {
 		_ = c.SendMsg(wrapperspb.String(right))
 	}

@@ -157,12 +157,12 @@ func codeOf(err error) int64 {
 	return 0
 }
 
-// transports are the ways in which the SDK's client reaches a server with the limit perTool.
-var transports = map[string]func(*testing.T) *mcp.ClientSession{
-	"in memory":     func(t *testing.T) *mcp.ClientSession { return inMemory(t, newServer(perTool())) },
-	"with sessions": func(t *testing.T) *mcp.ClientSession { return overHTTP(t, newServer(perTool()), false)("") },
-	"stateless":     func(t *testing.T) *mcp.ClientSession { return overHTTP(t, newServer(perTool()), true)("") },
-	"stdio": func(t *testing.T) *mcp.ClientSession {
+// transports are the ways in which the SDK's client reaches a server.
+var transports = map[string]func(*testing.T, *mcp.Server) *mcp.ClientSession{
+	"in memory":     func(t *testing.T, s *mcp.Server) *mcp.ClientSession { return inMemory(t, s) },
+	"with sessions": func(t *testing.T, s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, false)("") },
+	"stateless":     func(t *testing.T, s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, true)("") },
+	"stdio": func(t *testing.T, _ *mcp.Server) *mcp.ClientSession { // to a server of its own, with the limit perTool
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), stdio+"=1")
 		return connect(t, &mcp.CommandTransport{Command: cmd})
@@ -174,7 +174,7 @@ func TestTransports(t *testing.T) {
 	for name, dial := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := dial(t)
+			s := dial(t, newServer(perTool()))
 			var err error
 			for range 100 {
 				if _, err = call(t.Context(), s, "search"); err != nil {

@@ -75,13 +75,9 @@ func TestOutcomes(t *testing.T) {
 		{"is canceled", "search", canceled, 499, true},
 		{"does not exist", "nothing", succeed, 500, true},
 	} {
-		for transport, dial := range map[string]func(*mcp.Server) *mcp.ClientSession{
-			"in memory":     func(s *mcp.Server) *mcp.ClientSession { return inMemory(t, s) },
-			"with sessions": func(s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, false)("") },
-			"stateless":     func(s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, true)("") },
-		} {
-			if row.why == "is canceled" && transport == "stateless" {
-				continue // the notification does not reach the call
+		for transport, dial := range transports {
+			if transport == "stdio" || row.why == "is canceled" && transport == "stateless" {
+				continue // the server is another process; the notification does not reach the call
 			}
 			outcomes := make(chan core.Outcome, 9)
 			rule := core.Rule{Name: "tools", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(10)}, Routes: []string{"/tools/call/"}}
@@ -92,7 +88,7 @@ func TestOutcomes(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{rule}))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s := dial(toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			s := dial(t, toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return row.end(ctx, cancel)
 			}, mcplimit.New(l)))
 			_, _ = call(ctx, s, row.tool)

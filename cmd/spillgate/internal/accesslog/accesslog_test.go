@@ -352,9 +352,10 @@ func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
 	}
 }
 
-func TestCompressedLogs(t *testing.T) {
+// Logs are concatenated, also compressed or with their byte order marks.
+func TestConcatenatedLogs(t *testing.T) {
 	var gz, zs bytes.Buffer
-	for range 2 { // logs are often concatenated
+	for range 2 {
 		w := gzip.NewWriter(&gz)
 		_, _ = io.WriteString(w, logs[0].lines+"\n")
 		_ = w.Close()
@@ -362,9 +363,10 @@ func TestCompressedLogs(t *testing.T) {
 		_, _ = io.WriteString(z, logs[0].lines+"\n")
 		_ = z.Close()
 	}
-	for _, r := range []io.Reader{&gz, &zs} {
+	marked := strings.NewReader(strings.Repeat("\ufeff"+logs[0].lines+"\n", 2))
+	for _, r := range []io.Reader{&gz, &zs, marked} {
 		r, e := lastOf(t, r, Options{})
-		expect.True(t, r.Entries == 2 && e.Client == "203.0.113.7", "got %d entries, %+v", r.Entries, e)
+		expect.True(t, r.Entries == 2 && r.BadSum == 0 && e.Client == "203.0.113.7", "got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 	}
 }
 
@@ -439,14 +441,6 @@ func TestLogsWithoutRequests(t *testing.T) {
 		r, _ = lastOf(t, strings.NewReader(text), Options{Format: "common"})
 		expect.Equal(t, r.Format, "common", "%q", text)
 	}
-}
-
-// Logs are concatenated with their byte order marks.
-func TestByteOrderMarks(t *testing.T) {
-	text := "\ufeff" + logs[0].lines + "\n"
-	r, e := lastOf(t, strings.NewReader(text+text), Options{})
-	expect.True(t, r.Entries == 2 && r.BadSum == 0 && e.Client == "203.0.113.7",
-		"got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 }
 
 func TestBareEntriesHaveNoHeader(t *testing.T) {
