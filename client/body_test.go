@@ -178,3 +178,166 @@ func TestCanceledAfterADenial(t *testing.T) {
 			"%v, closed %d times, want the context's error and a closed body", err, body.closes)
 	})
 }
+
+// A script returns its responses one after the other, repeats the last one, and records the requests.
+type script struct {
+	responses []response
+	bodies    []string
+	keys      []string
+}
+
+type response struct {
+	status int
+	fields []string
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.bodies = append(s.bodies, string(body))
+	s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
+	next := s.responses[min(len(s.bodies), len(s.responses))-1]
+	write(w, next.status, next.fields...)
+}
+
+// TestDenialsThatAreRetried checks after which denials a request is sent again, with the same body and key.
+func TestDenialsThatAreRetried(t *testing.T) {
+	upTo := strings.NewReader
+	retry := []string{"Retry-After", "2"}
+	for _, row := range []struct {
+		name, method string
+		body         io.Reader
+		denial       response
+		again        bool
+	}{
+		{"GET", "GET", nil, response{429, retry}, true},
+		{"POST without a body", "POST", nil, response{429, retry}, true},
+		{"POST with http.NoBody", "POST", http.NoBody, response{429, retry}, true},
+		{"POST with GetBody", "POST", upTo("cargo"), response{429, retry}, true},
+		{"POST with a body that cannot be read again", "POST", io.MultiReader(upTo("cargo")), response{429, retry}, false},
+		{"GET with a body that cannot be read again", "GET", io.MultiReader(upTo("cargo")), response{429, retry}, false},
+		{"429 without a wait", "PATCH", upTo("cargo"), response{429, nil}, true},
+		{"403 with Retry-After", "POST", upTo("cargo"), response{403, retry}, true},
+		{"403 with Remaining 0", "POST", upTo("cargo"), response{403, gitHub("60", "0", "2", "core")}, true},
+		{"403 with Remaining", "POST", upTo("cargo"), response{403, gitHub("60", "1", "2", "core")}, false},
+		{"403 without a wait", "GET", nil, response{403, nil}, false},
+		{"503 with Retry-After, GET", "GET", nil, response{503, retry}, true},
+		{"503 with Retry-After, PUT", "PUT", upTo("cargo"), response{503, retry}, true},
+		{"503 with Retry-After, HEAD", "HEAD", nil, response{503, retry}, true},
+		{"503 with Retry-After, DELETE", "DELETE", nil, response{503, retry}, true},
+		{"503 with Retry-After, OPTIONS", "OPTIONS", nil, response{503, retry}, true},
+		{"503 with Retry-After, TRACE", "TRACE", nil, response{503, retry}, true},
+		{"503 with Retry-After, POST", "POST", upTo("cargo"), response{503, retry}, false},
+		{"503 with Retry-After, PATCH", "PATCH", upTo("cargo"), response{503, retry}, false},
+		{"503 without a wait", "GET", nil, response{503, nil}, false},
+		{"500 with Retry-After", "GET", nil, response{500, retry}, false},
+		{"502", "GET", nil, response{502, nil}, false},
+		{"413 with Retry-After", "GET", nil, response{413, retry}, false},
+		{"200 with Retry-After", "GET", nil, response{200, retry}, false},
+		{"202 with Retry-After", "GET", nil, response{202, retry}, false},
+	} {
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := &script{responses: []response{row.denial, {200, nil}}}
+			c := (&server{handler: s}).over(&client.Transport{})
+			r, _ := http.NewRequest(row.method, "http://api.example/", row.body)
+			r.Header.Set("Idempotency-Key", "k1")
+			resp := must.Get(c.Do(r))(t)
+			resp.Body.Close()
+			want := map[bool]int{true: 200, false: row.denial.status}[row.again]
+			must.True(t, resp.StatusCode == want && len(s.bodies) != 1 == row.again,
+				"status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
+			last := len(s.bodies) - 1
+			if s.bodies[last] != s.bodies[0] || s.keys[last] != "k1" || (row.body != nil && row.body != http.NoBody) != (s.bodies[0] == "cargo") {
+				t.Errorf("bodies %q, keys %q", s.bodies, s.keys)
+			}
+		}))
+	}
+}
+
+// TestErrorsAreNotRetried checks that an error of Base is returned unchanged, and that the next call is sent.
+func TestErrorsAreNotRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reset := errors.New("connection reset")
+		n := 0
+		c := &http.Client{Transport: &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			n++
+			return nil, reset
+		})}}
+		for i := range 5 {
+			_, err := c.Get("http://api.example/")
+			must.True(t, errors.Is(err, reset) && n == i+1, "%v after %d requests", err, n)
+		}
+		expect.AtMost(t, time.Since(start2000), 0, "time.Since(start2000)")
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestA503PausesTheKey checks that after a 503 with Retry-After the other requests of the key wait, and requests of other keys do not.
+func TestA503PausesTheKey(t *testing.T) {
+	for _, method := range []string{"GET", "POST"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := (&server{handler: &script{responses: []response{{503, []string{"Retry-After", "30"}}, {200, nil}}}}).over(&client.Transport{})
+			var mu sync.Mutex
+			took := map[string]time.Duration{}
+			var all sync.WaitGroup
+			all.Go(func() {
+				r, _ := http.NewRequest(method, "http://api.example/a", nil)
+				if resp, err := c.Do(r); err == nil {
+					resp.Body.Close()
+				}
+			})
+			synctest.Wait()
+			for _, url := range []string{"http://api.example/b/c", "http://other.example/", "https://api.example/"} {
+				all.Go(func() {
+					resp, err := c.Get(url)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+					mu.Lock()
+					defer mu.Unlock()
+					took[url] = time.Since(start2000)
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			if took["http://other.example/"] > 0 || took["https://api.example/"] > 0 || took["http://api.example/b/c"] < 30*time.Second {
+				t.Errorf("%s: %v", method, took)
+			}
+		})
+	}
+}
+
+// TestRetryAfterInThePast checks that pauses grow after denials whose instant is not in the future.
+func TestRetryAfterInThePast(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		status int
+		fields []string
+	}{
+		{"nothing", 429, nil},
+		{"Retry-After 0", 429, []string{"Retry-After", "0"}},
+		{"a negative Retry-After", 429, []string{"Retry-After", "-7"}},
+		{"a date that is past", 429, []string{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}},
+		{"garbage", 429, []string{"Retry-After", "soon", "X-RateLimit-Remaining", "NaN", "RateLimit", `"a;r=0`}},
+		{"a Reset that is past", 403, gitHub("60", "0", "946684000", "core")},
+		{"a wait after which the request is denied again", 429, []string{"Retry-After", "1"}},
+		{"503", 503, []string{"Retry-After", "0"}},
+	} {
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, r *http.Request) { write(w, row.status, row.fields...) })
+			expect.Equal(t, get(t, s.over(&client.Transport{MaxWait: 20 * time.Minute}), "/"), row.status, "status")
+			sent := s.requests(start2000)
+			for i := 2; i < len(sent)-1; i++ {
+				before, after := sent[i]-sent[i-1], sent[i+1]-sent[i]
+				if after < before*3/2 && after < time.Minute || after > 65*time.Second {
+					t.Errorf("request %d came %v after the one before, %d only %v", i, before, i+1, after)
+				}
+			}
+			expect.True(t, len(sent) >= 20 && len(sent) <= 30, "%d requests in 20 minutes: %v", len(sent), sent)
+		}))
+	}
+}

@@ -2,6 +2,7 @@ package rulefile_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/rulecases"
@@ -98,5 +102,197 @@ rules:
 	}
 	for i, w := range want {
 		expect.Elements(t, f.Needs(i), w, "rule %d", i)
+	}
+}
+
+func rate(n int) string {
+	return fmt.Sprintf("rules:\n  - name: api\n    key: const(all)\n    limits: %d/h\n", n)
+}
+
+func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
+	ways := map[string]func(w *watched){
+		"written in place": func(w *watched) { w.write(w.path, rate(20)) },
+		"renamed": func(w *watched) {
+			w.write(w.path+".new", rate(20))
+			must.Do(w.t, os.Rename(w.path+".new", w.path))
+		},
+		"truncated, and written later": func(w *watched) {
+			must.Do(w.t, os.Truncate(w.path, 0))
+			w.wait(700 * time.Millisecond)
+			w.write(w.path, rate(20))
+		},
+		"deleted, and created later": func(w *watched) {
+			must.Do(w.t, os.Remove(w.path))
+			w.wait(5 * time.Second)
+			w.wantRate(10, "without a file, the rules stay")
+			w.write(w.path, rate(20))
+		},
+		"with the same size and time": func(w *watched) {
+			info, err := os.Stat(w.path)
+			must.Do(w.t, err)
+			w.write(w.path, rate(20))
+			must.Do(w.t, os.Chtimes(w.path, info.ModTime(), info.ModTime()))
+		},
+	}
+	for way, change := range ways {
+		t.Run(way, func(t *testing.T) {
+			watch(t, func(w *watched) {
+				change(w)
+				w.wait(3 * time.Second)
+				w.wantRate(20, "3s after the change")
+				expect.Equal(t, len(w.seen), 2, "active rates were %v", w.seen)
+			})
+		})
+	}
+}
+
+// Kubernetes mounts a ConfigMap as links: spillgate.yaml -> ..data/spillgate.yaml, and ..data -> a directory. It replaces ..data.
+func TestWatchFollowsLinksAsInKubernetes(t *testing.T) {
+	watch(t, func(w *watched) {
+		dir := filepath.Dir(w.path)
+		data := func(name string, n int) {
+			must.Do(w.t, os.Mkdir(filepath.Join(dir, name), 0o700))
+			w.write(filepath.Join(dir, name, "spillgate.yaml"), rate(n))
+			must.Do(w.t, os.Symlink(name, filepath.Join(dir, "..data_tmp")))
+			must.Do(w.t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		}
+		data("..1", 10)
+		must.Do(w.t, os.Remove(w.path))
+		must.Do(w.t, os.Symlink(filepath.Join("..data", "spillgate.yaml"), w.path))
+		w.wait(3 * time.Second)
+		data("..2", 20)
+		must.Do(w.t, os.RemoveAll(filepath.Join(dir, "..1")))
+		w.wait(3 * time.Second)
+		w.wantRate(20, "3s after ..data was replaced")
+	})
+}
+
+// The first half of a file may be valid YAML.
+func TestWatchDoesNotLoadHalfAFile(t *testing.T) {
+	watch(t, func(w *watched) {
+		whole := rate(2) + "  - name: rest\n    key: const(all)\n    limits: 5/s\n"
+		for n := range len(whole) {
+			w.write(w.path, whole[:n+1])
+			w.wait(50 * time.Millisecond)
+			must.True(t, len(w.limiter.Rules()) != 1 || w.rate() == 10, "half of the file is active: %v", w.limiter.Rules())
+		}
+		w.wait(3 * time.Second)
+		w.wantRate(2, "3s after the end")
+		expect.Equal(t, len(w.limiter.Rules()), 2, "%v", w.limiter.Rules())
+	})
+}
+
+func TestBadFileChangesNothing(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.write(w.path, rate(20)+"    limit: 5\n  - nmae: x\n")
+		w.wait(10 * time.Second)
+		w.wantRate(10, "with mistakes in the file")
+		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, `spillgate.yaml:6:5 text="unknown field \"nmae\"`, "the active rules stay", "mistakes=4"} {
+			n := strings.Count(w.log.String(), want)
+			expect.True(t, n == 1, "the log says %s %d times, want once:\n%s", want, n, &w.log)
+		}
+		n := strings.Count(w.log.String(), "rules not loaded")
+		expect.True(t, n == 1, "logged %d times, want once:\n%s", n, &w.log)
+		w.write(w.path, rate(10))
+		w.wait(3 * time.Second)
+		w.write(w.path, rate(30))
+		w.wait(3 * time.Second)
+		w.wantRate(30, "with a good file")
+		if len(w.reports) != 4 || !strings.HasSuffix(w.reports[0], " <nil>") || !strings.Contains(w.reports[1], "unknown field") ||
+			w.reports[2] != w.reports[0] || w.reports[3][:8] == w.reports[0][:8] || w.reports[1][:8] != w.reports[0][:8] {
+			t.Errorf("got reports %q, want loaded, rejected, the same hash again, another", w.reports)
+		}
+	})
+}
+
+func TestWatchLogsWhatChanges(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.write(w.path, rate(20)+"    match: /api/\n    key: ip\n")
+		w.wait(3 * time.Second)
+		w.wantRate(10, "a field twice")
+		w.write(w.path, "rules:\n  - {name: api, key: ip, limits: 20/s, match: /api/, dry_run: true, on_failure: closed, cost: 2, headers: {A: b}}\n  - {name: n, key: ip, limits: 1/s}\n")
+		w.wait(3 * time.Second)
+		want := "api: 10/1h → 20/1s, match every request → /api/, dry run false → true, on failure local → closed, key const(all) → ip, cost none → 2, headers none → A: b; n: new, 1/1s"
+		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
+		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}, lease: 100ms}\n")
+		w.wait(3 * time.Second)
+		want = "n: lease 0s → 100ms, tiers none → plan: pro 2/1s; api: removed"
+		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
+	})
+}
+
+func TestWatchMistakes(t *testing.T) {
+	for _, o := range []rulefile.Options{{Interval: -1}, {}} {
+		var l *core.Limiter
+		if o.Interval < 0 {
+			l = core.Must(core.New(mustParse(t, rate(1)).Rules))
+		}
+		expect.ErrorIs(t, rulefile.Watch(t.Context(), "f", l, program, o), core.ErrInvalid, "%+v", o)
+	}
+}
+
+// A watched is a limiter that follows a file, in a synctest bubble.
+type watched struct {
+	t       *testing.T
+	path    string
+	limiter *core.Limiter
+	log     bytes.Buffer
+	reports []string
+	seen    map[int]bool // rates that were active
+}
+
+// watch runs test with a limiter that follows a file with a rate of 10 per hour, and that also has rules of the
+// program.
+func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{t: t, path: filepath.Join(dir, "spillgate.yaml"), seen: make(map[int]bool)}
+		w.write(w.path, rate(10))
+		file := must.Get(rulefile.Load(w.path, program))(t)
+		w.limiter = core.Must(core.New(append(file.Rules, also...)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- rulefile.Watch(ctx, w.path, w.limiter, program, rulefile.Options{
+				Log:  slog.New(slog.NewTextHandler(&w.log, nil)),
+				Also: also,
+				Report: func(_, hash string, err error) {
+					w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err)))
+				},
+			})
+		}()
+		w.wait(500 * time.Millisecond)
+		test(w)
+		cancel()
+		expect.NoError(t, <-done, "once the context is done")
+	})
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}
+
+func (w *watched) write(path, text string) {
+	w.t.Helper()
+	must.Do(w.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// wait lets time pass and records which rates are active in the meantime.
+func (w *watched) wait(d time.Duration) {
+	for ; d > 0; d -= 50 * time.Millisecond {
+		time.Sleep(min(d, 50*time.Millisecond))
+		synctest.Wait()
+		w.seen[w.rate()] = true
+	}
+}
+
+func (w *watched) rate() int { return w.limiter.Rules()[0].Limits[0].Rate }
+
+func (w *watched) wantRate(n int, why string) {
+	w.t.Helper()
+	if got := w.rate(); got != n {
+		w.t.Errorf("%s: got a rate of %d, want %d\n%s", why, got, n, &w.log)
 	}
 }

@@ -1,14 +1,17 @@
 package clients
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-github/v89/github"
-
+	"github.com/hashicorp/go-retryablehttp"
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
@@ -16,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
+	"golang.org/x/oauth2"
 )
 
 const (
@@ -124,4 +128,92 @@ func sendAll(t *testing.T, send func() error) {
 		})
 	}
 	all.Wait()
+}
+
+// TestGitHubDeniesWithoutTheOption checks that the recipe of go-github needs WithDisableRateLimitCheck: without it,
+// go-github returns an error where the Transport would wait.
+func TestGitHubDeniesWithoutTheOption(t *testing.T) {
+	t.Parallel()
+	s, sent := oneRequest(t, time.Now().Add(time.Hour))
+	c := must.Get(github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport})))(t)
+	must.Do(t, visit(t, c, s.URL))
+	var own *github.RateLimitError
+	if err := visit(t, c, s.URL); !errors.As(err, &own) || sent.Load() != 1 {
+		t.Errorf("%v after %d requests, want the error of go-github, and nothing sent", err, sent.Load())
+	}
+}
+
+// TestGitHubWaits checks that the same request waits and succeeds with the recipe.
+func TestGitHubWaits(t *testing.T) {
+	t.Parallel()
+	reset := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	s, sent := oneRequest(t, reset)
+	c := must.Get(gitHub())(t)
+	for range 2 {
+		must.Do(t, visit(t, c, s.URL))
+	}
+	expect.True(t, sent.Load() == 2 && !time.Now().Before(reset),
+		"%d requests, %v before Reset, want 2, the second after it", sent.Load(), time.Until(reset))
+}
+
+// oneRequest returns a server that always reports that nothing remains until reset, and counts its requests.
+func oneRequest(t *testing.T, reset time.Time) (*wire.Server, *atomic.Int32) {
+	sent := new(atomic.Int32)
+	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent.Add(1)
+		w.Header().Set("X-RateLimit-Limit", "60")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
+	}), false)
+	return s, sent
+}
+
+func visit(t *testing.T, c *github.Client, url string) error {
+	r, err := c.NewRequest(t.Context(), "GET", url+"/", nil)
+	must.Do(t, err)
+	_, err = c.Do(r, nil)
+	return err
+}
+
+// TestDenialsAreFinal checks that retryablehttp does not retry after the Transport has returned a denial or a LimitedError.
+func TestDenialsAreFinal(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent.Add(1)
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}), false)
+	c := retrying()
+	c.Logger, c.RetryWaitMin, c.RetryWaitMax = nil, time.Millisecond, time.Millisecond
+	attempts := 0
+	c.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) { attempts++ }
+	if got, err := status(c.Get(s.URL)); err != nil || got != http.StatusTooManyRequests || attempts != 1 {
+		t.Errorf("status %d, %v after %d attempts, want the denial after one", got, err, attempts)
+	}
+	_, err := status(c.Get(s.URL))
+	var limited *client.LimitedError
+	if !errors.As(err, &limited) || attempts != 2 || sent.Load() != 1 {
+		t.Errorf("%v after %d attempts and %d requests, want a LimitedError after one more attempt, and nothing sent", err, attempts, sent.Load())
+	}
+}
+
+// TestRenewedTokenKeepsTheLimits checks that the client of the oauth2 recipe knows the same limits after its token has changed.
+func TestRenewedTokenKeepsTheLimits(t *testing.T) {
+	t.Parallel()
+	s, sent := oneRequest(t, time.Now().Add(time.Hour))
+	c := authorized(context.Background(), new(renewing))
+	must.Equal(t, must.Get(status(c.Get(s.URL)))(t), http.StatusOK, "status")
+	_, err := status(c.Get(s.URL))
+	var limited *client.LimitedError
+	expect.True(t, errors.As(err, &limited) && sent.Load() == 1,
+		"%v after %d requests, want a LimitedError, and nothing sent", err, sent.Load())
+}
+
+// renewing is a token source whose tokens expire at once, so that each request gets a new token.
+type renewing int
+
+func (r *renewing) Token() (*oauth2.Token, error) {
+	*r++
+	return &oauth2.Token{AccessToken: strconv.Itoa(int(*r)), Expiry: time.Now()}, nil
 }

@@ -3,9 +3,16 @@ package faults
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -97,4 +104,65 @@ func (f *fault) suffer(g *guard) {
 		h := g.StoreHealth()
 		return h.Down && !h.Since.IsZero() && says(h.Err, f.says)
 	})
+}
+
+// If Redis never works, the failure mode decides from the first request on.
+func TestWrongFromTheStart(t *testing.T) {
+	s := newScene(t)
+	s.do("config", "set", "requirepass", "secret")
+	for name, wrong := range map[string]struct {
+		options redis.Options
+		says    string
+	}{
+		"address":     {redis.Options{Addr: redistest.FreeAddr(t), Password: "secret"}, syscall.ECONNREFUSED.Error() + "|" + late},
+		"no password": {redis.Options{Addr: s.server.Addr}, "NOAUTH|unauthenticated"},
+		"password":    {redis.Options{Addr: s.server.Addr, Password: "wrong"}, "WRONGPASS"},
+		"user":        {redis.Options{Addr: s.server.Addr, Username: "nobody", Password: "secret"}, "WRONGPASS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(&wrong.options)
+			defer client.Close()
+			store := redisstore.New(client)
+			var guards []*guard
+			for mode := range modes {
+				guards = append(guards, newGuard(t, store, mode, slowly(10)))
+			}
+			f := fault{says: wrong.says}
+			each(guards, f.suffer)
+		})
+	}
+	n := s.log.count(isDown)
+	expect.True(t, n == 4*len(modes) && n == len(s.log.turns()), "want a line for each limiter, got %q", s.log.lines)
+}
+
+// TestRedisDiesWhileRequestsWait kills Redis while 1,000 requests wait for their turn: all go on at their instants, and
+// new requests book in memory.
+func TestRedisDiesWhileRequestsWait(t *testing.T) {
+	const n = 1000
+	s := newScene(t)
+	var booked atomic.Int64
+	l := core.Must(core.New([]core.Rule{{
+		Name: "waiting", Limits: []core.Limit{core.PerSecond(n).WithBurst(1)}, MaxWait: time.Minute,
+	}}, core.WithStore(s.store), core.WithTimeout(wire.Timeout), core.WithObserver(func(_ context.Context, o *core.Observation) {
+		if o.Allowed && o.Degraded == nil {
+			booked.Add(1)
+		}
+	})))
+	claim := core.Claim{Rule: "waiting", Key: "const:all"}
+	if err := l.Ban(t.Context(), claim.Rule, claim.Key, 3*time.Second); err != nil { // so that all still wait when Redis dies
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			d, err := l.Wait(t.Context(), claim)
+			expect.True(t, err == nil && d.Allowed && d.Degraded == nil && !time.Now().Before(d.At.Add(d.Wait)),
+				"%v at %v: allowed %t, degraded %v, its turn is %v", err, time.Now(), d.Allowed, d.Degraded, d.At.Add(d.Wait))
+		})
+	}
+	redistest.Wait(t, "all requests to be booked", func() bool { return booked.Load() == n })
+	s.server.Kill()
+	local, err := l.Wait(t.Context(), core.Claim{Rule: "waiting", Key: "const:other"})
+	expect.True(t, err == nil && local.Allowed && local.Degraded != nil && local.Wait == 0, "without Redis: %+v, %v", local, err)
+	all.Wait()
 }

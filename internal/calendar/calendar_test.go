@@ -210,11 +210,3 @@ func TestInvalidZones(t *testing.T) {
 		expect.Fails(t, expect.ErrorOf(calendar.New(calendar.Day, name, 0)), "%q is taken for a zone", name)
 	}
 }
-
-func BenchmarkWindow(b *testing.B) {
-	c, _ := calendar.New(calendar.Month, "Europe/Berlin", 15)
-	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	for b.Loop() {
-		c.Window(at)
-	}
-}

@@ -2,7 +2,6 @@ package routes
 
 import (
 	"bufio"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -153,23 +152,4 @@ func TestRoutesAgreeWithServeMux(t *testing.T) {
 		}
 		must.Equal(rt, len(x.Match(r, nil)) == 1, hit != "", "%s applies to %s %s, and ServeMux says %q", pattern, r.Method, r.URL, hit)
 	})
-}
-
-func BenchmarkMatch(b *testing.B) {
-	sets := make([][]string, 0, 1000)
-	for i := range 1000 {
-		sets = append(sets, []string{fmt.Sprintf("POST /v1/service%d/{tenant}/login", i)})
-	}
-	for _, n := range []int{1, 1000} {
-		for _, path := range []string{"/v1/service0/acme/login", "/other"} {
-			b.Run(fmt.Sprintf("%d sets%s", n, path), func(b *testing.B) {
-				x, r := index(b, sets[:n]...), received(b, "POST "+path)
-				var room [8]int
-				b.ReportAllocs()
-				for b.Loop() {
-					x.Match(r, room[:0])
-				}
-			})
-		}
-	}
 }
