@@ -176,7 +176,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 		{core.FailClosed, 401, 2, nil},
 	} {
 		s, fallback, seen := &settler{err: errUnreachable}, new(settler), new(recorder)
-		rule := final("login", 5, func(r *http.Request, o core.Outcome) int { return 2 * core.Failures(r, o) })
+		rule := final("login", 5, core.Failures)
 		rule.OnFailure, rule.Cost = row.mode, cost(2)
 		l := withStore(s, []core.Rule{rule}, core.WithFallback(fallback), core.WithObserver(seen.observe))
 		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: row.status}) })

@@ -80,7 +80,7 @@ const (
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
 	redisFirst = "Timelines|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly"
-	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|FunctionFlush|" +
+	redisSlow  = "Cluster|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|" +
 		"AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
 
