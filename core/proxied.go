@@ -35,12 +35,23 @@ func (l *Limiter) noteProxy(r *http.Request, a *asked) {
 		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
 }
 
-// mayBeProxy reports whether key can be the key of the peer at remote. It is a cheap test for the hot path; proxyOf makes the exact
-// one.
+// mayBeProxy reports whether key can be the key of the peer at remote and the peer can be in a private network. It is a
+// cheap test for the hot path; proxyOf makes the exact one.
 func mayBeProxy(key, remote string) bool {
 	key, ok := strings.CutPrefix(key, "ip:")
 	remote = strings.TrimPrefix(remote, "[")
-	return ok && (key == "unix" || key != "" && remote != "" && key[0] == remote[0])
+	switch {
+	case !ok || key == "":
+		return false
+	case key == "unix":
+		return true
+	case remote == "" || key[0] != remote[0]:
+		return false
+	case remote[0] == '1':
+		return strings.HasPrefix(remote, "10.") || strings.HasPrefix(remote, "127.") || strings.HasPrefix(remote, "172.") ||
+			strings.HasPrefix(remote, "192.168.")
+	}
+	return remote[0] == ':' || remote[0] == 'f'
 }
 
 // proxyOf returns the header in which r names a client although key is the peer's, and the address of the peer, which is
@@ -56,15 +67,16 @@ func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bo
 		return header, peer, len(lines) > 0
 	}
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if peer = at.Addr().Unmap().WithZone(""); err != nil || !isPrivate(peer) {
+	if err != nil {
 		return "", peer, false
 	}
+	peer = at.Addr().Unmap().WithZone("")
 	one, err := netip.ParsePrefix(text)
 	if err != nil {
 		a, _ := netip.ParseAddr(text)
 		one = netip.PrefixFrom(a.WithZone(""), a.BitLen())
 	}
-	if !one.Contains(peer) {
+	if !isPrivate(peer) || !one.Contains(peer) {
 		return "", peer, false
 	}
 	last := lines[len(lines)-1]
