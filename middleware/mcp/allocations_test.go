@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/testpass"
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
 
@@ -43,18 +44,8 @@ func calling(ctx context.Context, l core.Limit, final func(*http.Request, core.O
 	return call
 }
 
-// leastAllocations returns the smallest number of allocations of f, because the race detector drops objects from pools
-// at random.
-func leastAllocations(f func()) float64 {
-	least := testing.AllocsPerRun(1, f)
-	for range 100 {
-		least = min(least, testing.AllocsPerRun(1, f))
-	}
-	return least
-}
-
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		expect.AtMost(t, leastAllocations(calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
+		expect.AtMost(t, testpass.LeastAllocations(calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }

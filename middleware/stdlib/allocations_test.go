@@ -62,19 +62,9 @@ func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	return serve
 }
 
-// leastAllocations returns the smallest number of allocations of f, because the race detector drops objects from pools
-// at random.
-func leastAllocations(f func()) float64 {
-	least := testing.AllocsPerRun(1, f)
-	for range 100 {
-		least = min(least, testing.AllocsPerRun(1, f))
-	}
-	return least
-}
-
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		expect.AtMost(t, leastAllocations(serving(f.limit, f.final)), f.most, "%s: allocations", f.name)
+		expect.AtMost(t, testpass.LeastAllocations(serving(f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }
 
