@@ -38,7 +38,7 @@ func (j *job) prepare(peek bool) {
 			l := &o.limits[n]
 			plan = j.appendPlan(plan, o, l, n == 0)
 			j.load += o.load(l)
-			if n == 0 && (i == 0 || o.place != j.ops[i-1].place) {
+			if n == 0 && j.beginsPair(i) {
 				j.stored++
 			}
 			j.stored += stateWords(l)
@@ -46,6 +46,9 @@ func (j *job) prepare(peek bool) {
 	}
 	j.plan, j.words = argument(plan, j.plan), argument(words, j.words)
 }
+
+// beginsPair reports whether op i is the first of its pair.
+func (j *job) beginsPair(i int) bool { return i == 0 || j.ops[i].place != j.ops[i-1].place }
 
 // argument returns b as a string: old, which an earlier job has left, if that is the same.
 func argument(b []byte, old any) any {

@@ -47,7 +47,7 @@ func stateWords(l *algorithm.Limit) int {
 	case algorithm.FixedWindow:
 		return 4
 	case algorithm.SlidingWindow:
-		return 6 + int(algorithm.CeilDiv(l.Micros, l.Width))
+		return 6 + int(l.Sibling)
 	}
 	return 0
 }
@@ -93,7 +93,7 @@ func (j *job) read() error {
 		for n := range o.usages {
 			u, l := &o.usages[n], &o.limits[n]
 			if code == stored {
-				if n == 0 && (i == 0 || o.place != j.ops[i-1].place) {
+				if n == 0 && j.beginsPair(i) {
 					reply = reply[1:] // until when the pair is kept
 				}
 				ok = ok && o.does != lend && u.readState(reply[:stateWords(l)], o, l)
