@@ -133,7 +133,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 		keys:       number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
 		leased:     number("spillgate.lease.keys", "{key}", "Keys that are leased to this process."),
 		decisions:  counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
-		returned:   counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and returned unused."),
+		returned:   counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and returned or drained unused."),
 		failures:   counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
 		overloads:  counter("spillgate.store.overloads", "{request}", "Requests that local limits decided because too many calls of the store were in flight."),
 		up:         maker.gauge("spillgate.store.up", "", "1 while the store is used, 0 while calls are withheld from it."),

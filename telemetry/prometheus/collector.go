@@ -62,7 +62,7 @@ var (
 	leaseDecisions = prometheus.NewDesc("spillgate_lease_decisions_total",
 		"Requests that were decided from a lease.", nil, nil)
 	leaseReturned = prometheus.NewDesc("spillgate_lease_returned_total",
-		"Requests that were charged ahead, and returned unused.", nil, nil)
+		"Requests that were charged ahead, and returned or drained unused.", nil, nil)
 	storeDuration = prometheus.NewDesc("spillgate_store_duration_seconds",
 		"How long calls of the store took.", nil, nil)
 	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",

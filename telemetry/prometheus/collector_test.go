@@ -196,7 +196,7 @@ func TestStoreGauges(t *testing.T) {
 		# HELP spillgate_lease_keys Keys that are leased to this process.
 		# TYPE spillgate_lease_keys gauge
 		spillgate_lease_keys 4
-		# HELP spillgate_lease_returned_total Requests that were charged ahead, and returned unused.
+		# HELP spillgate_lease_returned_total Requests that were charged ahead, and returned or drained unused.
 		# TYPE spillgate_lease_returned_total counter
 		spillgate_lease_returned_total 6
 		# HELP spillgate_store_overloads_total Requests that local limits decided because too many calls of the store were in flight.
