@@ -22,6 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("LISTEN") != "" { // a process of TestTwoProcessesSellAPlan
 		plans["ann"] = plan{PerMonth: 20, PerDay: 12, BillingDay: 15, Zone: "Europe/Berlin"}
+		plans["carol"] = plan{PerMonth: 100, PerDay: 500, BillingDay: 1, Zone: "UTC"}
 		plans["bob"] = plan{PerMonth: 5, PerDay: 12, BillingDay: 31, Zone: "America/New_York"}
 		main()
 	}
@@ -86,6 +87,9 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	use("ann", 14, 12) // the day is used up
 	use("bob", 7, 5)   // the month is
 	use("partner", 30, 30)
+	use("carol", 60, 60)
+	grant(0, "carol", 50, http.StatusOK)
+	use("carol", 92, 90) // of 150
 	page := openAccount(t, "http://"+addrs[0], "ann")
 	page(`0 requests left`, `this month: 12 of 20 used, starts over on`, `this day: 12 of 12 used, starts over on`)
 	grant(1, "ann", 0, http.StatusBadRequest)
