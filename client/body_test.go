@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,21 +19,22 @@ import (
 
 // A watched body counts the bytes that are read. If hang is not 0, it hangs after hang bytes until it is closed.
 type watched struct {
-	size, hang, read int
-	closed           chan bool
-	closes           int
+	size, hang   int
+	closed       chan bool
+	read, closes atomic.Int64
 }
 
 func (b *watched) Read(p []byte) (int, error) {
-	if b.hang > 0 && b.read >= b.hang {
+	read := int(b.read.Load())
+	if b.hang > 0 && read >= b.hang {
 		<-b.closed
 		return 0, io.ErrClosedPipe
 	}
-	n := min(len(p), b.size-b.read)
+	n := min(len(p), b.size-read)
 	if b.hang > 0 {
-		n = min(n, b.hang-b.read)
+		n = min(n, b.hang-read)
 	}
-	b.read += n
+	b.read.Add(int64(n))
 	if n == 0 {
 		return 0, io.EOF
 	}
@@ -40,7 +42,7 @@ func (b *watched) Read(p []byte) (int, error) {
 }
 
 func (b *watched) Close() error {
-	if b.closes++; b.closes == 1 {
+	if b.closes.Add(1) == 1 {
 		close(b.closed)
 	}
 	return nil
@@ -72,11 +74,11 @@ func TestBodiesOfDenials(t *testing.T) {
 			var all sync.WaitGroup
 			all.Go(func() { expect.Equal(t, get(t, c, "/"), 200, "%+v: status", row) })
 			synctest.Wait()
-			expect.True(t, body.read == row.read && (body.closes == 1 || row.size != 1000 || row.hang > 0),
-				"%+v: %d bytes were read, closed %d times, while the request waits", row, body.read, body.closes)
+			expect.True(t, int(body.read.Load()) == row.read && (body.closes.Load() == 1 || row.size != 1000 || row.hang > 0),
+				"%+v: %d bytes were read, closed %d times, while the request waits", row, body.read.Load(), body.closes.Load())
 			all.Wait()
-			expect.True(t, body.read == row.read && body.closes != 0,
-				"%+v: %d bytes were read, closed %d times", row, body.read, body.closes)
+			expect.True(t, int(body.read.Load()) == row.read && body.closes.Load() != 0,
+				"%+v: %d bytes were read, closed %d times", row, body.read.Load(), body.closes.Load())
 			took := time.Since(start2000)
 			expect.True(t, took >= 5*time.Second && took <= 6500*time.Millisecond, "%+v: took %v, want 5s", row, took)
 		})
@@ -93,8 +95,8 @@ func TestRequestBodyIsClosed(t *testing.T) {
 		body := &watched{size: 10, closed: make(chan bool)}
 		r := request(t, "http://api.example/")
 		r.Body = body
-		if _, err := tr.RoundTrip(r); err == nil || body.closes != 1 || body.read != 0 {
-			t.Errorf("%v, closed %d times, %d bytes read", err, body.closes, body.read)
+		if _, err := tr.RoundTrip(r); err == nil || body.closes.Load() != 1 || body.read.Load() != 0 {
+			t.Errorf("%v, closed %d times, %d bytes read", err, body.closes.Load(), body.read.Load())
 		}
 	})
 }
@@ -112,8 +114,8 @@ func TestUnusedBodyIsClosed(t *testing.T) {
 		r, _ := http.NewRequest("POST", "http://api.example/", strings.NewReader("cargo"))
 		r.GetBody = func() (io.ReadCloser, error) { return again, nil }
 		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
-		expect.True(t, err == nil && resp.StatusCode == 429 && again.closes == 1,
-			"%v, %v, the body was closed %d times, want once", resp, err, again.closes)
+		expect.True(t, err == nil && resp.StatusCode == 429 && again.closes.Load() == 1,
+			"%v, %v, the body was closed %d times, want once", resp, err, again.closes.Load())
 	})
 }
 
@@ -174,8 +176,8 @@ func TestCanceledAfterADenial(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		expect.True(t, errors.Is(err, context.Canceled) && body.closes != 0,
-			"%v, closed %d times, want the context's error and a closed body", err, body.closes)
+		expect.True(t, errors.Is(err, context.Canceled) && body.closes.Load() != 0,
+			"%v, closed %d times, want the context's error and a closed body", err, body.closes.Load())
 	})
 }
 

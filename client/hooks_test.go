@@ -57,8 +57,8 @@ func TestBeforeFails(t *testing.T) {
 		body := &watched{size: 10, closed: make(chan bool)}
 		r := request(t, "http://api.example/")
 		r.Body = body
-		if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes != 1 {
-			t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes)
+		if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes.Load() != 1 {
+			t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes.Load())
 		}
 		if get(t, c, "/"); time.Since(start2000) > 0 || len(s.requests(start2000)) != 1 {
 			t.Errorf("%d requests in %v, want one at once", len(s.requests(start2000)), time.Since(start2000))
@@ -77,8 +77,8 @@ func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {
 				&http.Response{StatusCode: 200, Body: http.NoBody}),
 			OnDenied: func(*http.Request, time.Duration) { time.Sleep(2 * time.Second) },
 			Before: func(*http.Request) error {
-				if n++; n > 1 && (body.read != 1000 || body.closes != 1) {
-					t.Errorf("%d bytes were read, closed %d times", body.read, body.closes)
+				if n++; n > 1 && (body.read.Load() != 1000 || body.closes.Load() != 1) {
+					t.Errorf("%d bytes were read, closed %d times", body.read.Load(), body.closes.Load())
 				}
 				return nil
 			},
