@@ -46,6 +46,6 @@ func calling(ctx context.Context, l core.Limit, final func(*http.Request, core.O
 
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		expect.AtMost(t, testpass.LeastAllocations(calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
+		expect.AtMost(t, testpass.LeastAllocations(f.most, calling(t.Context(), f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }

@@ -64,7 +64,7 @@ func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		expect.AtMost(t, testpass.LeastAllocations(serving(f.limit, f.final)), f.most, "%s: allocations", f.name)
+		expect.AtMost(t, testpass.LeastAllocations(f.most, serving(f.limit, f.final)), f.most, "%s: allocations", f.name)
 	}
 }
 
