@@ -33,8 +33,10 @@ func Of(d *core.Decision) (v Values, ok bool) {
 	v.rule, v.limit, v.remaining, v.wait = t.Rule, t.Quota(), t.Remaining, t.ResetAfter
 	v.second, v.nanosecond = d.At.Unix(), d.At.Nanosecond()
 	if !t.Allowed && t.RetryAfter != core.Never {
-		v.remaining, v.wait = 0, d.RetryAfter()
-		v.Retry = max(1, CeilSeconds(v.wait))
+		v.remaining, v.wait = 0, t.RetryAfter
+		if wait := d.RetryAfter(); wait != core.Never { // an outer limiter may not admit the request again
+			v.wait, v.Retry = wait, max(1, CeilSeconds(wait))
+		}
 	} else if v.remaining == 0 {
 		v.wait = t.RefillAfter
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
@@ -244,4 +245,28 @@ func TestSkipsInFrontOfProxy(t *testing.T) {
 			}})
 		})
 	}
+}
+
+// TestDenialThatWaitingDoesNotEnd checks a request that an inner limiter denies for a while, and whose cost the outer limiter has
+// admitted only because of a grant, which that request has used up.
+func TestDenialThatWaitingDoesNotEnd(t *testing.T) {
+	now := time.Unix(1_767_268_800, 0)
+	all := func(*http.Request) (string, error) { return "const:all", nil }
+	limiter := func(name string, l core.Limit) *core.Limiter {
+		rule := core.Rule{Name: name, Key: all, Limits: []core.Limit{l}, Cost: func(*http.Request) int { return 15 }}
+		return core.Must(core.New([]core.Rule{rule}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	}
+	outer, inner := limiter("plan", core.PerHour(10).Using(core.FixedWindow)), limiter("burst", core.PerMinute(20))
+	must.Do(t, outer.Grant(t.Context(), "plan", "const:all", 30))
+	write := stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF))
+	h := stdlib.New(outer, write)(stdlib.New(inner, write)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	var w *httptest.ResponseRecorder
+	for range 2 {
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	expect.Equal(t, w.Code, http.StatusTooManyRequests, "status")
+	expect.Equal(t, w.Header().Get("Retry-After"), "", "Retry-After")
+	expect.Equal(t, w.Header().Get("X-RateLimit-Remaining"), "0", "Remaining")
+	expect.Equal(t, w.Header().Get("X-RateLimit-Reset"), "1767268830", "Reset: when the inner limiter admits the cost")
 }
