@@ -141,11 +141,10 @@ func (r *Result) availableAfter(cost int) time.Duration {
 		return max(r.ResetAfter, r.Limit.Period)
 	case missing == 1:
 		return r.RefillAfter
-	case r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0 && r.Limit.Rate > 0:
-		rate := time.Duration(r.Limit.Rate)
-		perRequest := (r.Limit.Period + rate - 1) / rate
-		if missing-1 <= r.ResetAfter/perRequest {
-			return min(r.ResetAfter, r.RefillAfter+(missing-1)*perRequest)
+	case cost <= r.Limit.Capacity() && r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0:
+		if l, err := r.Limit.compile(); err == nil { // a bucket refills in whole ticks
+			ticks := algorithm.CeilDiv(int64(missing-1)*l.Period, l.Rate)
+			return min(r.ResetAfter, r.RefillAfter+time.Duration(ticks*l.Unit)*time.Microsecond)
 		}
 	}
 	return r.ResetAfter

@@ -97,6 +97,31 @@ func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 	})
 }
 
+// TestRetryAfterOfAnOuterBucketIsInItsTicks checks outer limits in which a request refills in no whole number of ticks: of a
+// microsecond, of a millisecond and of a second.
+func TestRetryAfterOfAnOuterBucketIsInItsTicks(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.Every(6, time.Second), core.Every(7, 61*time.Second).WithBurst(1_000_000_000), core.Every(1_000_000, 3650*24*time.Hour),
+	} {
+		for missing := 1; missing <= 5; missing++ {
+			now := time.Unix(1_767_268_800, 0)
+			store := &core.MemoryStore{Now: func() time.Time { return now }}
+			rule := limit.By(keyK)
+			rule.Cost = func(*http.Request) int { return missing }
+			outer := core.Must(core.New([]core.Rule{rule}, core.WithStore(store)))
+			inner := core.Must(core.New([]core.Rule{core.PerSecond(0).By(keyK)}))
+			must.Get(outer.Take(t.Context(), core.Claim{Key: "k", Cost: limit.Capacity() - missing}))(t)
+			r, before, _ := guard(outer, get("/"))
+			must.True(t, before.Allowed && before.Results[0].Remaining == 0, "%v, cost %d: %+v", limit, missing, before)
+			_, d, _ := guard(inner, r)
+			d.Results = d.Results[:1] // without the inner limit, which never admits the request
+			now = before.At.Add(d.RetryAfter())
+			again, err := outer.Peek(get("/"))
+			expect.True(t, err == nil && again.Allowed, "%v, cost %d: denied after %v: %+v, %v", limit, missing, d.RetryAfter(), again, err)
+		}
+	}
+}
+
 // TestJoinCountsFromTheLimitThatTakesLongest checks a request that two outer limiters charge and an inner limiter denies. The
 // stores have different clocks. RetryAfter counts from the clock of the limit that takes longest to admit the request again.
 func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
