@@ -32,15 +32,30 @@ func Of(d *core.Decision) (v Values, ok bool) {
 	}
 	v.rule, v.limit, v.remaining, v.wait = t.Rule, t.Quota(), t.Remaining, t.ResetAfter
 	v.second, v.nanosecond = d.At.Unix(), d.At.Nanosecond()
-	if !t.Allowed && t.RetryAfter != core.Never {
+	switch {
+	case !t.Allowed && t.RetryAfter != core.Never:
 		v.remaining, v.wait = 0, t.RetryAfter
 		if wait := d.RetryAfter(); wait != core.Never { // an outer limiter may not admit the request again
 			v.wait, v.Retry = wait, max(1, CeilSeconds(wait))
 		}
-	} else if v.remaining == 0 {
+		return v, true
+	case !t.Allowed && t.Granted > 0 && !isTooLarge(d):
+		v.remaining = 0 // a cheaper request may fit, but a denial that is not 413 says 0
+	}
+	if v.remaining == 0 {
 		v.wait = t.RefillAfter
 	}
 	return v, true
+}
+
+// isTooLarge reports whether the response to d is 413: the cost exceeds all that an enforced limit can ever admit.
+func isTooLarge(d *core.Decision) bool {
+	for i := range d.Results {
+		if !d.Results[i].DryRun && d.IsTooLarge(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // CeilSeconds returns d in seconds, rounded up.

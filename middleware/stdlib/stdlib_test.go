@@ -270,3 +270,35 @@ func TestDenialThatWaitingDoesNotEnd(t *testing.T) {
 	expect.Equal(t, w.Header().Get("X-RateLimit-Remaining"), "0", "Remaining")
 	expect.Equal(t, w.Header().Get("X-RateLimit-Reset"), "1767268830", "Reset: when the inner limiter admits the cost")
 }
+
+// TestDenialOfWhatOnlyAGrantCouldAdmit checks a cost that what is granted on top of the capacity could admit, but not beside what was
+// used, and not after the grant has ended: 429, with the fields of a 429.
+func TestDenialOfWhatOnlyAGrantCouldAdmit(t *testing.T) {
+	now, cost := time.Unix(1_767_268_800, 0), 0
+	rule := core.Rule{
+		Name: "plan", Key: func(*http.Request) (string, error) { return "const:all", nil }, Cost: func(*http.Request) int { return cost },
+		Limits: []core.Limit{core.PerHour(10).Using(core.FixedWindow)},
+	}
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	must.Do(t, l.Grant(t.Context(), "plan", "const:all", 10))
+	h := stdlib.New(l)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, row := range []struct {
+		cost, status           int
+		limit, remaining, used string
+	}{
+		{8, 200, "20", "12", "8"},
+		{15, 429, "20", "0", "20"},
+		{21, 413, "20", "12", "8"},
+	} {
+		cost = row.cost
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		expect.Equal(t, w.Code, row.status, "cost %d: status", cost)
+		for name, want := range map[string]string{
+			"Limit": row.limit, "Remaining": row.remaining, "Used": row.used, "Reset": "1767272400",
+		} {
+			expect.Equal(t, w.Header().Get("X-RateLimit-"+name), want, "cost %d: %s", cost, name)
+		}
+		expect.Equal(t, w.Header().Get("Retry-After"), "", "cost %d: Retry-After", cost)
+	}
+}
