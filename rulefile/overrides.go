@@ -108,12 +108,12 @@ func (r *reader) overrideKey(n *node, forms *keyForms) (prefix netip.Prefix, isN
 		r.checkNetwork(n, p, forms.address)
 		return p.Masked(), true
 	}
-	if _, err := netip.ParseAddr(n.text); err == nil {
-		r.add(n.spot, "overrides: %s is not a key; want \"ip:%s\"", n.text, n.text)
+	if a, err := netip.ParseAddr(n.text); err == nil {
+		r.add(n.spot, "overrides: %s is not a key; want \"ip:%s\"", n.text, r.textOf(a))
 		return prefix, false
 	}
 	if strings.HasPrefix(n.text, "ip:") && forms.address {
-		r.checkAddress(n)
+		r.checkAddress(n, forms)
 		return prefix, false
 	}
 	if forms.any || startsWithOneOf(n.text, forms.prefixes) {
@@ -153,25 +153,35 @@ func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
 }
 
 // checkAddress adds a mistake if an address is not written as the key func ip writes it.
-func (r *reader) checkAddress(n *node) {
-	text := strings.TrimPrefix(n.text, "ip:")
-	a, err := netip.ParseAddr(text)
-	if p, e := netip.ParsePrefix(text); e == nil {
+func (r *reader) checkAddress(n *node, forms *keyForms) {
+	form, text := "ip:", strings.TrimPrefix(n.text, "ip:")
+	if rest, ok := strings.CutPrefix(text, "unresolved:"); ok {
+		form, text = "ip:unresolved:", rest
+	}
+	want := ""
+	if p, err := netip.ParsePrefix(text); err == nil {
 		if !p.Addr().Is6() || p.Bits() != r.bits() || p != p.Masked() {
 			r.add(n.spot, "%q is not a key; for a network, want %s without ip:", n.text, p.Masked())
+			return
 		}
-		return
+		want = p.String()
+	} else if a, err := netip.ParseAddr(text); err == nil {
+		want = r.textOf(a)
+	} else if text != "unix" && !forms.any {
+		r.add(n.spot, "%q is not a key; want an address behind %s, or ip:unix", n.text, form)
 	}
-	if err != nil || a.Is4() { // or "ip:unix", "ip:unresolved:.."
-		return
+	if want != "" && want != text {
+		r.add(n.spot, "%q is not a key; want %q", n.text, form+want)
 	}
-	switch p, _ := a.Prefix(r.bits()); {
-	case a.Is4In6():
-		r.add(n.spot, "%q is not a key; want \"ip:%s\"", n.text, a.Unmap())
-	case a.IsLinkLocalUnicast(), localNAT64.Contains(a): // each address is a key
-	case r.bits() < 128:
-		r.add(n.spot, "%q is not a key; want \"ip:%s\"", n.text, p)
+}
+
+// textOf returns the client at a as the key func ip writes it.
+func (r *reader) textOf(a netip.Addr) string {
+	if a = a.Unmap(); a.Is4() || a.IsLinkLocalUnicast() || localNAT64.Contains(a) { // each address is a key
+		return a.String()
 	}
+	p, _ := a.Prefix(r.bits())
+	return p.String()
 }
 
 // localNAT64 has the addresses of clients behind a translator of RFC 8215, which share a prefix.

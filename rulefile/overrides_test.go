@@ -51,12 +51,19 @@ func TestOverridesOfKeysAndNetworks(t *testing.T) {
 func TestMistakesInOverrides(t *testing.T) {
 	tests := []struct{ key, entries, want string }{
 		{"ip", `"203.0.113.9": 1/s`, `8: overrides: 203.0.113.9 is not a key; want "ip:203.0.113.9"`},
+		{"ip", `"2001:db8::9": 1/s`, `8: overrides: 2001:db8::9 is not a key; want "ip:2001:db8::/64"`},
+		{"ip", `"::ffff:203.0.113.9": 1/s`, `8: overrides: ::ffff:203.0.113.9 is not a key; want "ip:203.0.113.9"`},
 		{"ip", `"user:42": 1/s`, `8: overrides: no key of this rule is "user:42"; its keys begin with ip:`},
 		{"ip", `"203.0.113.1/24": 1/s`, "8: 203.0.113.1/24 has host bits set; want 203.0.113.0/24"},
 		{"ip", `"2001:db8::/65": 1/s`, "8: 2001:db8::/65 is longer than /64, the prefix that counts as one client"},
 		{"ip", `"::ffff:10.0.0.0/104": 1/s`, "8: ::ffff:10.0.0.0/104 is an IPv4 network in IPv6 form"},
 		{"ip", `"ip:2001:db8::1": 1/s`, `8: "ip:2001:db8::1" is not a key; want "ip:2001:db8::/64"`},
 		{"ip", `"ip:::ffff:10.0.0.1": 1/s`, `8: "ip:::ffff:10.0.0.1" is not a key; want "ip:10.0.0.1"`},
+		{"ip", `"ip:2001:DB8:1::/64": 1/s`, `8: "ip:2001:DB8:1::/64" is not a key; want "ip:2001:db8:1::/64"`},
+		{"ip", `"ip:FE80::1": 1/s`, `8: "ip:FE80::1" is not a key; want "ip:fe80::1"`},
+		{"ip", `"ip:unresolved:2001:db8::1": 1/s`, `8: "ip:unresolved:2001:db8::1" is not a key; want "ip:unresolved:2001:db8::/64"`},
+		{"ip", `"ip:203.0.113.09": 1/s`, `8: "ip:203.0.113.09" is not a key; want an address behind ip:, or ip:unix`},
+		{"first(bearer, ip)", `"ip:ann": 1/s`, `8: "ip:ann" is not a key; want an address behind ip:, or ip:unix`},
 		{"ip", `"ip:10.0.0.0/8": 1/s`, `8: "ip:10.0.0.0/8" is not a key; for a network, want 10.0.0.0/8 without ip:`},
 		{"apikey(X-Api-Key)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
 		{"join(ip, method)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
@@ -77,7 +84,7 @@ func TestMistakesInOverrides(t *testing.T) {
 			t.Errorf("key %s, %s: got %v, want %q", tt.key, tt.entries, err, tt.want)
 		}
 	}
-	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
+	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:unresolved:10.0.0.1": 1/s`}, {"ip", `"ip:unresolved:unix": 1/s`}, {"first(user, ip)", `"ip:ann": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
 		src := "funcs: [user]\nrules:\n  - key: " + good[0] + "\n    limits: 1/s\n    overrides:\n      " + good[1] + "\n"
 		expect.NoError(t, expect.ErrorOf(Check("f", []byte(src))), "key %s, %s", good[0], good[1])
 	}
