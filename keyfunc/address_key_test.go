@@ -41,7 +41,8 @@ func TestAddress(t *testing.T) {
 	}
 	defer func() {
 		v := recover()
-		expect.True(t, v != nil && strings.Contains(v.(string), "keyfunc.Address"), "Address(nil) panicked with %v", v)
+		err, _ := v.(error)
+		expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), "Address needs a func"), "Address(nil) panicked with %v", v)
 	}()
 	keyfunc.Address(nil)
 }

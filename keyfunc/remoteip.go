@@ -80,7 +80,7 @@ func RewrittenIP(r *http.Request) (string, error) {
 // It is unsafe if get uses a header that clients can send. ginlimit.ClientIP and echolimit.RealIP check that.
 func Address(get func(*http.Request) string) core.KeyFunc {
 	if get == nil {
-		panic("spillgate: keyfunc.Address: the func is nil")
+		panic(misuse("Address needs a func, got nil"))
 	}
 	return func(r *http.Request) (string, error) {
 		text := get(r)
