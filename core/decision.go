@@ -170,7 +170,10 @@ func join(a, b Decision) Decision {
 	if !d.Allowed { // RetryAfter counts from the instant of the limit that makes the client wait longest
 		last := d.At.Add(b.RetryAfter())
 		for at, wait := range repeats(a.receipts()) {
-			if fits := at.Add(wait); wait > 0 && !fits.Before(last) { // without a wait, the clock of another store says nothing
+			if wait <= 0 || wait == Never { // the clock of another store says nothing
+				continue
+			}
+			if fits := at.Add(wait); !fits.Before(last) {
 				last, d.At = fits, at
 			}
 		}
