@@ -59,11 +59,16 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 			if !c.allowed {
 				continue
 			}
-			results := c.results()
-			for i := range results {
-				r := &results[i]
-				if !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
-					return
+			for i, own := range c.each {
+				for j := range own {
+					r := &own[j]
+					after := r.availableAfter
+					if c.claims()[i].hold { // it is charged when the denied request has ended
+						after = r.availableAfterCharge
+					}
+					if !r.DryRun && !yield(r.At, after(c.costOf(r.Rule))) {
+						return
+					}
 				}
 			}
 		}

@@ -149,3 +149,32 @@ func (r *Result) availableAfter(cost int) time.Duration {
 	}
 	return r.ResetAfter
 }
+
+// availableAfterCharge is availableAfter for a cost that is held, and is charged soon after r.At. It may be too long.
+func (r *Result) availableAfterCharge(cost int) time.Duration {
+	wait, missing := r.availableAfter(cost), int64(cost-r.Remaining)
+	if missing <= 0 || r.Limit.Algorithm == InFlight || cost > r.Limit.Capacity() {
+		return wait
+	}
+	charged := r.Limit.Period
+	switch l, err := r.Limit.compile(); {
+	case err != nil:
+	case r.Limit.Calendar.Unit != 0:
+		_, end := r.Limit.Calendar.Window(r.At)
+		charged = end.Sub(r.At)
+	case r.Limit.Algorithm == FixedWindow:
+		at := r.At.UnixMicro()
+		charged -= time.Duration(at-algorithm.FloorTo(at, l.Micros)) * time.Microsecond
+	case r.Limit.Algorithm == SlidingWindow:
+		charged += r.Limit.Width()
+	case r.Limit.Algorithm == TokenBucket:
+		refill := func(requests int64) time.Duration {
+			return time.Duration(algorithm.CeilDiv(requests*l.Period, l.Rate)*l.Unit) * time.Microsecond
+		}
+		charged = refill(missing)
+		if r.Limit.Ban > 0 && r.Remaining == 0 {
+			charged = max(charged, r.Limit.Ban+refill(missing-1))
+		}
+	}
+	return max(wait, charged)
+}

@@ -172,3 +172,40 @@ func TestJoinOfAnOuterLimiterThatNeverAdmitsAgain(t *testing.T) {
 		t.Errorf("got %+v, %v; want never, at the instant of the inner limiter", d, err)
 	}
 }
+
+// TestRetryAfterOfAnOuterLimiterThatHolds checks an outer rule that holds the cost of a request until the inner limiter's denial has
+// ended it. Then it is charged, and the wait must say so.
+func TestRetryAfterOfAnOuterLimiterThatHolds(t *testing.T) {
+	failed := func(_ *http.Request, o core.Outcome) int { return o.Cost }
+	for _, limit := range []core.Limit{
+		core.Every(5, time.Minute), core.Every(7, time.Minute).WithBurst(5), core.Every(5, time.Minute).Using(core.FixedWindow),
+		core.Every(5, time.Minute).Using(core.SlidingWindow), core.Every(5, time.Minute).Using(core.SlidingLog), core.PerDay(5).In("UTC"),
+		{Rate: 5, Period: time.Minute, Ban: time.Hour},
+	} {
+		for cost := 1; cost <= 5; cost++ {
+			for used := 0; used <= 5-cost; used++ {
+				for _, after := range []func(*http.Request, core.Outcome) int{nil, failed} {
+					now := time.Unix(1_767_268_830, 0)
+					store := &core.MemoryStore{Now: func() time.Time { return now }}
+					rule := core.Rule{Key: keyK, Cost: func(*http.Request) int { return cost }, CostAfter: after, Limits: []core.Limit{limit}}
+					if after == nil {
+						rule.Limits = append(rule.Limits, core.AtOnce(2))
+					}
+					outer := core.Must(core.New([]core.Rule{rule}, core.WithStore(store)))
+					inner := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)}))
+					must.Get(inner.Check(get("/")))(t)
+					must.Get(outer.Take(t.Context(), core.Claim{Key: "k", Limits: []core.Limit{limit}, Cost: max(used, 1), Peek: used == 0}))(t)
+					g := must.Get(outer.Guard(t.Context(), get("/"), nil))(t)
+					_, d, _ := guard(inner, g.Request())
+					d.Results = d.Results[:len(d.Results)-1] // without the inner limiter, which has another clock
+					wait := d.RetryAfter()
+					g.Settle(core.Outcome{Status: http.StatusTooManyRequests})
+					g.End()
+					now = now.Add(wait)
+					again, err := outer.Peek(get("/"))
+					expect.True(t, err == nil && again.Allowed, "%v, cost %d after %d: denied after %v: %+v, %v", limit, cost, used, wait, again.Results, err)
+				}
+			}
+		}
+	}
+}
