@@ -282,6 +282,19 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	allExpire(t, client)
 }
 
+// A refund finds members that the store did not write among those of its instant.
+func TestRefundRepairsALogWithForeignMembers(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	c := claimOf("k", core.PerMinute(5).Using(core.SlidingLog))
+	r := take(t, s, c)[0]
+	take(t, s, c)
+	must.Do(t, client.ZAdd(t.Context(), pairKey+":60000000", redis.Z{Score: float64(r.At.UnixMicro()), Member: "x"}).Err())
+	must.Do(t, s.Settle(t.Context(), settledAt(r.At, c)))
+	r = take(t, s, c)[0]
+	expect.True(t, !r.Allowed && s.Repaired() == 1, "%+v, %d states repaired, want a limit used up", r, s.Repaired())
+}
+
 // A reset replaces a pair that makes no sense: the next request begins with a full limit.
 func TestResetReplacesACorruptPair(t *testing.T) {
 	client := redistest.Start(t).Client(t)

@@ -113,7 +113,7 @@ function log.refund(l, now, at, _, cost)
   local back = min(n, cost)
   if back > 0 and eachPart(l, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
     call('DEL', l.key)
-    repair(l, l.state, now)
+    repair(l, now, l.state)
   end
 end
 
