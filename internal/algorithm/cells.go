@@ -224,9 +224,8 @@ func (c *Cells) Ban(ends int64) { c.add(Cell{Kind: Ban, Ends: min(ends, MaxExact
 // Forget forgets all but holds at now. Charges made by now, which no longer count from the instant ends on, are not given
 // back.
 func (c *Cells) Forget(now, ends int64) {
-	if _, before := c.Reset(); ends > now {
-		ends = max(ends, before)
-	}
+	_, before := c.Reset()
+	ends = max(ends, before)
 	*c = slices.DeleteFunc(*c, func(x Cell) bool { return x.Kind != Hold })
 	if ends > now {
 		c.add(Cell{Kind: Reset, Ends: ends, N: now + 1})

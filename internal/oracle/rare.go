@@ -137,7 +137,9 @@ var rare = map[string][]Step{
 	"a hold ends a microsecond after a reset": {
 		hold("5/h;fixed-window", 3), after(66*time.Second-2*time.Microsecond, reset()), after(time.Microsecond, peek("5/h;fixed-window", 1)),
 	},
-	"holds fill an empty bucket of coarse ticks": {
+	"a second reset remembers the first": {
+		take("9/h;fixed-window", 3), reset(), reset(), take("9/h;fixed-window", 2), refund(0), peek("9/h;fixed-window", 7),
+	},	"holds fill an empty bucket of coarse ticks": {
 		hold("30/3650d", 30), hold("30/3650d", 30), hold("100000/30d", 100_000), hold("100000/30d", 1), hold("1000/365d", 1000), hold("1000/365d", 1),
 	},
 	"a settlement that changes nothing ends no hold": {
