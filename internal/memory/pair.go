@@ -177,6 +177,9 @@ func (c *call) take(answers []Answer) {
 		c.chargeAll(false)
 	}
 	if c.dryRuns {
+		if c.overlap { // the charges may have placed and moved records
+			c.findAll()
+		}
 		if c.decide(true); admitted {
 			if c.lacks {
 				c.placeAll(true)
