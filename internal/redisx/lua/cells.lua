@@ -49,15 +49,15 @@ local function sumCells(pair)
   pair.heldCost, pair.heldCount, pair.grants = cost, count, grants
 end
 
--- addCell adds a cell to a pair, together with the cell that it belongs to.
+-- addCell adds a cell to a pair, together with the cell that it belongs to. Holds with one end keep the order in which they began.
 local function addCell(pair, cell)
-  local cells, kind = pair.cells, cell.kind
+  local cells, kind, place = pair.cells, cell.kind, nil
   for i = 1, #cells do
     local same = cells[i]
     if same.kind == kind and same.of == cell.of and (same.ends == cell.ends or kind >= banCell) then
       table.remove(cells, i)
       if kind == holdCell then
-        cell.n, cell.count, cell.group = min(same.n + cell.n, maxExact), same.count + cell.count, same.group
+        place, cell.n, cell.count, cell.group = i, min(same.n + cell.n, maxExact), same.count + cell.count, same.group
       elseif kind == grantCell then
         cell.n = max(-maxGrant, min(same.n + cell.n, maxGrant))
       else
@@ -66,12 +66,12 @@ local function addCell(pair, cell)
       break
     end
   end
-  local i = #cells
-  while i > 0 and cells[i].ends > cell.ends do
-    i = i - 1
+  place = place or #cells + 1
+  while place > 1 and cells[place - 1].ends > cell.ends do
+    place = place - 1
   end
   if kind ~= grantCell or cell.n ~= 0 then
-    table.insert(cells, i + 1, cell)
+    table.insert(cells, place, cell)
   end
   pair.dirty = true
   sumCells(pair)
