@@ -346,6 +346,26 @@ func TestDeniedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 	}
 }
 
+// A charge that begins a ban waits until all slots have admitted the request: the refund of a denied one would not end the ban.
+func TestDeniedRequestBansNoOtherIdentity(t *testing.T) {
+	s := redisx.New(redistest.StartCluster(t).Client(t), options)
+	attacker := core.Claim{Rule: "ip", Key: "ip:192.0.2.1", Limits: core.MustParseLimits("1/h")}
+	for i, key := range []string{"user:a", "user:b", "user:c"} { // at least one is in another slot
+		victim := core.Claim{Rule: "login", Key: key, Limits: core.MustParseLimits("5/10m;ban=1h"), Cost: 4}
+		take(t, s, victim)
+		victim.Cost = 1
+		if i == 0 {
+			r := take(t, s, victim, attacker)
+			must.True(t, allowed(r) && r[0].RefillAfter > 59*time.Minute, "%+v, want a ban with the last request", r)
+			continue
+		}
+		must.True(t, !allowed(take(t, s, victim, attacker)), "the attacker is admitted")
+		victim.Peek = true
+		r := take(t, s, victim)[0]
+		expect.True(t, r.Allowed && r.Remaining == 1, "%+v, want no ban", r)
+	}
+}
+
 // attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many
 // are denied.
 func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (passed int64)) {

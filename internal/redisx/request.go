@@ -15,7 +15,8 @@ import (
 type op struct {
 	does                           opKind
 	dryRun                         bool
-	of                             int // the place of its first result among a Take's, or of its settlement among a Settle's
+	bans                           bool // held until all parts of its job are admitted: see decideParts
+	of                             int  // the place of its first result among a Take's, or of its settlement among a Settle's
 	cost, maxWait, final, at, turn int64
 	key                            string
 	place                          int               // of key among the keys of the job

@@ -461,7 +461,7 @@ func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	claim.Cost = 1
 	j := s.jobOf(t, claim)
 	s.mustRun(t, j)
-	j = s.decider.refund(context.Background(), j)
+	j = s.decider.settlePart(context.Background(), j, false)
 	if j.err != nil || j.usages[0].retry <= 0 || j.usages[1].retry != 0 || j.usages[0].Remaining != 0 || j.usages[1].Remaining != 7 {
 		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
 	}
@@ -478,7 +478,7 @@ func TestJobReportsWhatRemainsAfterItsRefund(t *testing.T) {
 			j := s.jobOf(t, c)
 			s.mustRun(t, j)
 			before := append([]usage(nil), j.usages...)
-			back := s.decider.refund(context.Background(), j)
+			back := s.decider.settlePart(context.Background(), j, false)
 			must.True(t, back.err == nil && len(back.usages) == len(before) && !back.held && back.admitted(),
 				"%s, held: %v: %v, %+v", limits, hold, back.err, back.usages)
 			if got := back.usages[0].Remaining; got != 9 || before[0].Remaining != 7 {
@@ -498,7 +498,7 @@ func TestJobReportsHoldsOfOthersAfterItsRefund(t *testing.T) {
 	more := s.jobOf(t, c)
 	s.mustRun(t, more)
 	must.True(t, !more.admitted() && more.held, "%+v", more.usages)
-	back := s.decider.refund(context.Background(), more)
+	back := s.decider.settlePart(context.Background(), more, false)
 	expect.True(t, back.err == nil && back.held && !back.admitted(), "%v, held back: %v, %+v", back.err, back.held, back.usages)
 }
 

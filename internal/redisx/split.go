@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
 	"github.com/spillgate/spillgate/internal/recent"
@@ -76,16 +77,27 @@ func (how routing) split(j *job, l *layout) {
 // decideParts does the parts of j, each of which is atomic, at the same time. If one of them denies, decideParts refunds what
 // the others were charged. Until then, other requests may be denied because of these charges. So that a client that is
 // denied anyway cannot keep another identity charged, decideParts first peeks if a pair was denied recently, and charges
-// nothing if a part would still deny.
+// nothing if a part would still deny. What may begin a ban is held until all parts have admitted their ops, because a refund ends no ban.
 func (s *decider) decideParts(ctx context.Context, j *job) error {
 	if s.wasDenied(j.ops, time.Now(), 0) {
 		if err := s.doParts(ctx, j.parts, true); err != nil || !allAdmitted(j.parts) {
 			return err
 		}
 	}
+	for i := range j.ops {
+		o := &j.ops[i]
+		if o.bans = o.does == take && slices.ContainsFunc(o.limits, func(l algorithm.Limit) bool { return l.Ban > 0 }); o.bans {
+			o.does = hold
+		}
+	}
 	err := s.doParts(ctx, j.parts, false)
-	if late := s.refundDenied(ctx, j.parts); err == nil {
+	if late := s.settleParts(ctx, j.parts); err == nil {
 		err = late
+	}
+	for i := range j.ops {
+		if o := &j.ops[i]; o.bans {
+			o.does, o.bans = take, false
+		}
 	}
 	return err
 }
@@ -137,15 +149,13 @@ func (o *op) isCharged() bool { return o.isDecided() && o.does != peek && o.fits
 // refundTimeout bounds how long the refund of a denied request may take.
 const refundTimeout = time.Second
 
-// refundDenied refunds what parts were charged if one of them denies, and updates what remains. If a refund fails, the
-// charge stays, which is stricter. It returns breaker.ErrTooMany if ctx ends first. The refunds go on then.
-func (s *decider) refundDenied(ctx context.Context, parts []job) error {
-	if allAdmitted(parts) {
-		return nil
-	}
+// settleParts refunds what parts were charged if one of them denies, or else charges what may begin a ban, and updates what remains. If
+// that fails, the charge stays, which is stricter. It returns breaker.ErrTooMany if ctx ends first. The calls go on then.
+func (s *decider) settleParts(ctx context.Context, parts []job) error {
+	admitted := allAdmitted(parts)
 	var charged []*job
 	for i := range parts {
-		if p := &parts[i]; p.admitted() && slices.ContainsFunc(p.ops, func(o op) bool { return o.isCharged() }) {
+		if p := &parts[i]; p.admitted() && slices.ContainsFunc(p.ops, func(o op) bool { return o.isCharged() && (o.bans || !admitted) }) {
 			charged = append(charged, p)
 		}
 	}
@@ -157,9 +167,20 @@ func (s *decider) refundDenied(ctx context.Context, parts []job) error {
 		defer cancel()
 		each(len(charged), func(i int) {
 			p := charged[i]
-			if back := s.refund(deadline.Context{Context: ctx}, p); back.err == nil {
-				copy(p.usages, back.usages)
-				p.held = p.held || back.held
+			if back := s.settlePart(deadline.Context{Context: ctx}, p, admitted); back.err == nil {
+				for n := range p.usages {
+					if u := &p.usages[n]; admitted {
+						u.Usage = back.usages[n].Usage
+					} else {
+						*u = back.usages[n]
+					}
+				}
+				for n := range p.ops {
+					if o := &p.ops[n]; o.bans && admitted {
+						o.at = back.at
+					}
+				}
+				p.held = p.held || back.held && !admitted
 			}
 		})
 		return nil
@@ -170,9 +191,9 @@ func (s *decider) refundDenied(ctx context.Context, parts []job) error {
 	return nil
 }
 
-// refund reverses what j has charged, and returns a job with what that leaves. If a request may wait, each limit is refunded by
-// itself, because each has a turn of its own.
-func (s *decider) refund(ctx context.Context, j *job) *job {
+// settlePart reverses what j has charged, or charges what it holds because that may begin a ban, and returns a job with what that
+// leaves. If a request may wait, each limit is refunded by itself, because each has a turn of its own.
+func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
 	back := &job{owed: true, wall: j.wall, route: j.route}
 	var given []op
 	for _, o := range j.ops {
@@ -182,9 +203,11 @@ func (s *decider) refund(ctx context.Context, j *job) *job {
 		back.ops = append(back.ops, o)
 		one := op{does: adjust, key: o.key, limits: o.limits, cost: o.cost, at: o.at}
 		switch {
-		case !o.isCharged():
+		case !o.isCharged() || admitted && !o.bans:
 		case o.does == hold:
-			one.does = release
+			if one.does = release; admitted {
+				one.final = o.cost
+			}
 			given = append(given, one)
 		case o.maxWait == 0:
 			given = append(given, one)
