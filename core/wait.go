@@ -200,11 +200,16 @@ func (c *receipt) denyLate(ctx context.Context) {
 	c.late = true
 }
 
-// beforeTurn returns what to ask for before the turn of c's request: a claim that is held is a peek of its rates.
+// isAtTurn reports whether a is held or charged at the turn of its request: what may begin a ban is, too, since a refund ends no ban.
+func (a *asked) isAtTurn() bool {
+	return a.hold || !a.peek && slices.ContainsFunc(a.set.limits, func(l Limit) bool { return l.Ban > 0 })
+}
+
+// beforeTurn returns what to ask for before the turn of c's request: a peek of the rates of claims that are held or charged at its turn.
 func (c *receipt) beforeTurn() receipt {
 	early := receipt{limiter: c.limiter, nested: c.nested, sleeps: c.sleeps}
 	for _, a := range c.claims() {
-		if a.hold {
+		if a.isAtTurn() {
 			a.hold, a.peek = false, true
 			if a.set.inFlight {
 				a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
@@ -218,23 +223,23 @@ func (c *receipt) beforeTurn() receipt {
 	return early
 }
 
-// atTurn returns what to ask for at the turn of c's request: the claims that are held.
+// atTurn returns what to ask for at the turn of c's request.
 func (c *receipt) atTurn() receipt {
 	later := receipt{limiter: c.limiter}
 	for _, a := range c.claims() {
-		if a.hold {
+		if a.isAtTurn() {
 			*later.add() = a
 		}
 	}
 	return later
 }
 
-// addHeld replaces the peeks in c, the decision before the turn, by later, which decides the claims that are held.
+// addHeld replaces the peeks in c, the decision before the turn, by later, which decides them.
 func (c *receipt) addHeld(claims []asked, later *receipt) {
 	var results []Result
 	all, held, after := c.claims(), later.claims(), later.results()
 	for i, own := range c.each {
-		if claims[i].hold {
+		if claims[i].isAtTurn() {
 			all[i], held = held[0], held[1:]
 			own = after[:all[i].resultCount()]
 			after = after[len(own):]

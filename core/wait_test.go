@@ -824,3 +824,19 @@ func (s *tardy) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	defer time.Sleep(time.Second)
 	return s.hooked.Take(ctx, claims, dst)
 }
+
+// A request that is denied at its turn has begun no ban, which giving back what it was charged would not end.
+func TestRequestThatIsDeniedAtItsTurnBansNobody(t *testing.T) {
+	l := must.Get(core.New([]core.Rule{
+		{Name: "spaced", Limits: []core.Limit{core.PerSecond(100).WithBurst(1)}, MaxWait: time.Minute},
+		{Name: "banning", Limits: core.MustParseLimits("2/10m;ban=1h")},
+		{Name: "at once", Limits: []core.Limit{core.AtOnce(1)}},
+	}))(t)
+	spaced, banning := core.Claim{Rule: "spaced", Key: "k"}, core.Claim{Rule: "banning", Key: "k"}
+	place := core.Claim{Rule: "at once", Key: "k", Hold: true}
+	must.Get(l.Take(t.Context(), spaced, banning, place))(t)
+	d := must.Get(l.Wait(t.Context(), spaced, banning, place))(t)
+	banning.Peek = true
+	left := must.Get(l.Take(t.Context(), banning))(t)
+	expect.True(t, !d.Allowed && left.Allowed && left.Results[0].Remaining == 1, "%+v, then %+v, want a denial and no ban", d, left)
+}
