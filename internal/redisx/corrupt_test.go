@@ -55,6 +55,12 @@ var corruptions = []struct {
 	{"a rate too large", "token", func(kind, _ uint64) string { return state(ends, kind, 1<<53+2) }},
 	{"an impossible tick", "token", func(kind, sibling uint64) string { return state(ends, kind+3, sibling) }},
 	{"too large a count", "fixed", func(kind, _ uint64) string { return state(ends, kind, math.MaxUint64) }},
+	{"a next window that has ended", "fixed", func(kind, _ uint64) string {
+		return state(ends, kind, 1, uint64(time.Now().Truncate(time.Minute).Add(time.Minute).UnixMicro()), 1)
+	}},
+	{"a next window that does not end", "fixed", func(kind, _ uint64) string {
+		return state(ends, kind, 1, uint64(time.Now().Truncate(time.Minute).Add(time.Minute).UnixMicro()), 1<<53+2)
+	}},
 	{"too large a sum", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, math.MaxUint64) }},
 	{"no sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 1) }},
 	{"no oldest sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 0, 1) }},
