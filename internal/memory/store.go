@@ -117,10 +117,13 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	c := call{ops: ops}
 	defer c.close() // also if the clock of the caller panics
 	c.open(s)
-	if ops[0].Kind <= Hold {
-		c.take(answers)
-	} else {
+	switch {
+	case ops[0].Kind > Hold:
+		c.begin()
 		err = c.settleAll()
+	case !c.plain(answers):
+		c.begin()
+		c.take(answers)
 	}
 	if c.placed || ops[0].Kind > Hold {
 		c.noteEnds()
