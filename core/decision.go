@@ -34,7 +34,7 @@ func (d Decision) Tightest() (Result, bool) {
 // RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is
 // allowed, Never if waiting does not help. It is the longest RetryAfter of the results that deny. If an inner limiter
 // denies, the outer limiters have already charged the request, so RetryAfter also covers the time until they admit the
-// same cost once more.
+// same cost once more. It does not foresee that a grant ends while another limit makes the request wait.
 func (d Decision) RetryAfter() time.Duration {
 	if d.Allowed {
 		return 0
