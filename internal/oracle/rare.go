@@ -139,11 +139,14 @@ var rare = map[string][]Step{
 	},
 	"a second reset remembers the first": {
 		take("9/h;fixed-window", 3), reset(), reset(), take("9/h;fixed-window", 2), refund(0), peek("9/h;fixed-window", 7),
-	}, "a dry run beside charges of siblings, of which the first replaces an idle one": {
+	},
+	"a dry run beside charges of siblings, of which the first replaces an idle one": {
 		take("3/m;burst=9", 1), after(time.Hour, together(take("8/m", 3), dry("50/m;burst=1", 1), take("3/m;burst=9", 1))),
-	}, "holds that end together are charged in the order in which they began": {
+	},
+	"holds that end together are charged in the order in which they began": {
 		hold("20/m", 5), hold("10/m", 3), hold("20/m", 1), after(70*time.Second, peek("20/m", 1)),
-	}, "holds fill an empty bucket of coarse ticks": {
+	},
+	"holds fill an empty bucket of coarse ticks": {
 		hold("30/3650d", 30), hold("30/3650d", 30), hold("100000/30d", 100_000), hold("100000/30d", 1), hold("1000/365d", 1000), hold("1000/365d", 1),
 	},
 	"a settlement that changes nothing ends no hold": {
