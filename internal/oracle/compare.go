@@ -231,11 +231,11 @@ func differ(got, want []core.Result) error {
 }
 
 // shrink returns the text of a short timeline in which store and model differ, which they do in steps. It leaves out and simplifies steps
-// as long as they still differ, for some seconds.
+// as long as they still differ, for a minute at most.
 func shrink(open func() Subject, steps []Step) string {
 	all, begun := len(steps), time.Now()
 	try := func(next []Step) bool {
-		if time.Since(begun) > 10*time.Second {
+		if time.Since(begun) > time.Minute {
 			return false
 		}
 		n, failed := play(open(), next)
