@@ -105,13 +105,13 @@ func (s *State) Open(cost int64) (wait int64) {
 	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
 		return 0
 	}
-	return s.waitFor(cost)
+	return s.WaitFor(cost, 0)
 }
 
-// waitFor returns how long after s.Now cost fits, or Never.
-func (s *State) waitFor(cost int64) int64 {
+// WaitFor returns how long after s.Now cost fits, from so many microseconds on, or Never.
+func (s *State) WaitFor(cost, from int64) int64 {
 	l := s.Limit
-	for from := int64(0); from < Never; { // a grant counts until it ends
+	for from < Never { // a grant counts until it ends
 		granted, stays := s.granted(from)
 		if free := l.Capacity - cost + granted; free >= 0 {
 			if wait := max(from, s.untilUsed(free*l.Period)); wait < stays {
@@ -159,7 +159,7 @@ func (s *State) Report(u *Usage) {
 		until := l.Row.UntilUsed
 		u.Refill, u.Reset = until(s, (l.Capacity-u.Remaining-1)*l.Period), until(s, 0)
 	default:
-		u.Refill, u.Reset = s.waitFor(u.Remaining+1), s.untilUsed(0)
+		u.Refill, u.Reset = s.WaitFor(u.Remaining+1, 0), s.untilUsed(0)
 		if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
 			u.Reset = max(u.Reset, u.Refill)
 		}

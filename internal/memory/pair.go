@@ -255,7 +255,9 @@ func (o *Op) delay(a *ask) {
 			a.retry = algorithm.HoldHint
 		}
 	}
-	a.retry = max(a.retry, o.banned)
+	if o.banned > a.retry { // grants may end before the ban
+		a.retry = a.WaitFor(a.asked, o.banned)
+	}
 }
 
 // heldOf returns what requests in flight hold of a.

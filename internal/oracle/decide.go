@@ -33,7 +33,11 @@ func (a *ask) decide(now int64) time.Duration {
 	if free := a.free(now, now); retry == 0 && free.Sub(free, a.held()).Cmp(a.asked) < 0 {
 		retry = hint * time.Microsecond
 	}
-	return max(retry, a.ban(now))
+	ban := a.ban(now)
+	if ban <= retry {
+		return retry
+	}
+	return max(ban, a.after(now, func(then int64) bool { return then >= now+ban.Microseconds() && fits(then) }))
 }
 
 // book gives a turn to a request that does not fit now, if the turn comes within the longest wait. Otherwise it sets retry

@@ -83,6 +83,10 @@ var rare = map[string][]Step{
 		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1),
 		after(-time.Second, refund(1)), mayWait("5/s;burst=1", 1), refund(5), mayWait("5/s;burst=1", 1),
 	},
+	"a grant ends before a ban does": {
+		grants("5/m;sliding-log", 5), after(30*time.Second, take("5/m;sliding-log", 8)), bans(40 * time.Second), take("5/m;sliding-log", 1),
+		take("5/m;sliding-log", 6), together(take("5/m;sliding-log", 1), take("5/m;fixed-window", 1), hold("1 at once", 1)),
+	},
 	"a settlement has no turn, though a request before it waited": {
 		take("5/s", 1), bans(time.Millisecond), mayWait("5/s", 1), bans(time.Minute), settle(0, 11), peek("5/s", 1),
 	},

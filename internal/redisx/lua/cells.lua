@@ -145,10 +145,10 @@ local function untilSiblings(l, now, target, wait)
   return wait
 end
 
--- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, or -1
--- for never.
-local function fallsTo(l, now, target)
-  local from = now
+-- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, at
+-- least so long, or -1 for never.
+local function fallsTo(l, now, target, least)
+  local from = now + (least or 0)
   while true do
     local granted, stays = grantedAt(l, from)
     local n = target + min(granted, l.mostGranted)

@@ -33,7 +33,7 @@ local function waitOf(plan, l, now)
     wait = hint
   end
   local ban = l.pair.bannedUntil - now
-  return ban > wait and ban or wait, isHeld
+  return ban > wait and (l.pair.grants > 0 and not l.isStateless and fallsTo(l, now, l.room, ban) or ban) or wait, isHeld
 end
 
 -- bookTurn returns the wait of an opened limit that does not admit a request now, if the request may wait for its turn: that is
