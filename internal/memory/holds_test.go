@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 func atOnce(n int64) *algorithm.Limit {
@@ -182,4 +183,36 @@ func TestRequestsThatChargeNothingAddNoRecord(t *testing.T) {
 		keys, shared, held := s.Stats()
 		expect.AtMost(t, keys+shared+held, 0, "%d keys, %d shared, %d held", keys, shared, held)
 	})
+}
+
+// TestEndedHoldKeepsLaterChargesOfOthers checks that a hold that has ended, and is charged to states that its pair shares, does not
+// let what others have charged since end earlier.
+func TestEndedHoldKeepsLaterChargesOfOthers(t *testing.T) {
+	for _, a := range algorithms {
+		now := time.Unix(1_800_000_000, 0)
+		s := New(1, func() time.Time { return now })
+		holder, other := sharing(s)
+		l := limitOf(t, a, 5, time.Minute)
+		decide(s, []query{{Pair: pairOf("rule", holder), Limit: l, Cost: 1, Hold: true}})
+		must.True(t, take(s, other, l, 1).Retry == 0 && !s.shard(pairOf("rule", other)).has(pairOf("rule", other).id), "not shared")
+		now = now.Add(200 * time.Second) // in the window after the next one
+		s.charge(pairOf("rule", other), l, 5)
+		now = now.Add(time.Second)
+		decide(s, []query{{Pair: pairOf("rule", holder), Limit: l, Cost: 1, Peek: true}})
+		expect.True(t, s.charge(pairOf("rule", other), l, 0) > 0, "algorithm %d: after the end of the hold, 6 of 5 fit", a)
+		audit(t, s)
+	}
+}
+
+// charge charges cost to the shared state of p as if no record had been looked at to make room: in a large store, the sweep does not
+// reach them all. It returns how long one more request then has to wait.
+func (s *Store) charge(p Pair, l *algorithm.Limit, cost int64) (wait int64) {
+	run, _ := s.shard(p).of(p.shared)
+	now, _ := s.read()
+	state := &algorithm.State{Limit: l, Logs: &s.shard(p).logs, Now: now}
+	state.Pick(run)
+	if state.Open(1); cost > 0 {
+		l.Row.Charge(state, cost)
+	}
+	return state.Open(1)
 }

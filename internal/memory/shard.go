@@ -120,7 +120,7 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 		x := &ended[i]
 		for j := range x.Limits {
 			if l := &x.Limits[j]; l.IsCharged() {
-				s.chargeEnded(id, shared, x.N, &algorithm.State{Limit: l, Cells: cells, Logs: &s.logs, Now: x.Ends, Offset: offset, Ended: true})
+				s.chargeEnded(id, shared, x.N, now, &algorithm.State{Limit: l, Cells: cells, Logs: &s.logs, Now: x.Ends, Offset: offset, Ended: true})
 			}
 		}
 	}
@@ -130,12 +130,12 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 }
 
 // chargeEnded charges the cost of a hold that has ended to the state of a limit of its pair. If the pair shares the state
-// with others, that is charged.
-func (s *shard) chargeEnded(id, shared uint64, cost int64, a *algorithm.State) {
+// with others, that is charged at now: at the end of the hold, their later charges would move back to it.
+func (s *shard) chargeEnded(id, shared uint64, cost, now int64, a *algorithm.State) {
 	own, _ := s.of(id)
 	others, _ := s.of(shared)
 	if !a.Pick(own) && (a.Pick(others) || len(own) >= maxStates) {
-		id = shared
+		id, a.Now, a.Ended = shared, now, false
 	}
 	if a.Stored == nil {
 		s.ensure(id, a.Limit.Kind, a.Limit.Sibling, a.Now, shared)
