@@ -100,6 +100,7 @@ var byPlace = []group{
 	{"panics", testPanics},
 	{"transparency", testTransparency},
 	{"outcome", testOutcome},
+	{"outcome of HEAD", testOutcomeOfHead},
 	{"client gone", testClientGone},
 	{"watched writer", testWatchedWriter},
 }

@@ -132,6 +132,16 @@ func testOutcome(t *testing.T, a Adapter) {
 	}
 }
 
+// testOutcomeOfHead checks that the response to HEAD has no body, even if the handler writes one, as a handler for GET does.
+func testOutcomeOfHead(t *testing.T, a Adapter) {
+	o := a.outcomeOf(t, ok, false, func(s *server) {
+		if resp, err := s.Client().Head(s.URL); err == nil {
+			_ = resp.Body.Close()
+		}
+	})
+	expect.True(t, o.Status == http.StatusOK && o.Bytes == 0 && o.Err == nil, "the outcome is %+v", o)
+}
+
 // outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which
 // counts once.
 func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, ask func(*server)) core.Outcome {

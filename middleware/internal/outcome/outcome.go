@@ -18,14 +18,17 @@ type Answer struct {
 	Returned bool  // the handler has neither panicked nor ended its goroutine
 	Written  bool  // the response has begun
 	Status   int   // 0 means 200
-	Bytes    int64 // length of the body; less than 0 means 0
+	Bytes    int64 // length of the body that was written; less than 0 means 0
 	Err      error // the handler's error, unless a response was written for it
 }
 
 // Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may
-// respond with 500.
+// respond with 500. The response to HEAD has no body, whatever was written.
 func Of(r *http.Request, a Answer) core.Outcome {
-	o := core.Outcome{Status: cmp.Or(a.Status, http.StatusOK), Bytes: max(a.Bytes, 0)}
+	o := core.Outcome{Status: cmp.Or(a.Status, http.StatusOK)}
+	if r.Method != http.MethodHead {
+		o.Bytes = max(a.Bytes, 0)
+	}
 	o.Err = cmp.Or(r.Context().Err(), a.Err)
 	if !a.Returned {
 		o.Err = ErrPanic
