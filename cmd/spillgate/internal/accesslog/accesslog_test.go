@@ -370,6 +370,22 @@ func TestConcatenatedLogs(t *testing.T) {
 	}
 }
 
+// TestLogsWithHoles reads logs that logrotate has truncated while their program writes them without O_APPEND: with the option
+// copytruncate, such a log begins with a hole as long as the log was before.
+func TestLogsWithHoles(t *testing.T) {
+	for _, n := range []int{2, 1000, 2 * maxLine} {
+		log := strings.Repeat("\x00", n) + logs[0].lines + "\n"
+		r, e := lastOf(t, strings.NewReader(log), Options{})
+		expect.True(t, r.Entries == 1 && r.First.Entries == 1 && r.BadSum == 0 && e.Client == "203.0.113.7", "%d bytes: got %d entries, bad %v, %+v", n, r.Entries, r.Bad, e)
+		r, _ = lastOf(t, strings.NewReader(log[:n]), Options{})
+		expect.True(t, r.Entries+r.BadSum == 0 && r.Format == "", "%d bytes and no line: got %+v", n, r)
+		if n < maxLine {
+			r, e = lastOf(t, strings.NewReader(log+log), Options{})
+			expect.True(t, r.Entries == 2 && r.BadSum == 0 && e.Client == "203.0.113.7", "%d bytes, twice: got %d entries, bad %v, %+v", n, r.Entries, r.Bad, e)
+		}
+	}
+}
+
 func TestBadLinesAreCountedAndReported(t *testing.T) {
 	good := logs[0].lines
 	text := good + "\nnonsense\n\n" + `1.2.3.4 - - [10/Oct/2025:13:55:36 +0000] "\x16\x03\x01" 400 0 "-" "-"` + "\n" + strings.Repeat("x", maxLine+300_000) + "\n" + good + "\n" +

@@ -30,8 +30,13 @@ func (l *lines) first() (first []string, err error) {
 	if l.text == "" {
 		l.fill()
 	}
-	if strings.HasPrefix(l.text, "\xff\xfe") || strings.HasPrefix(l.text, "\xfe\xff") || strings.IndexByte(l.text[:min(2, len(l.text))], 0) >= 0 {
+	if strings.HasPrefix(l.text, "\xff\xfe") || strings.HasPrefix(l.text, "\xfe\xff") || strings.Count(l.text[:min(2, len(l.text))], "\x00") == 1 {
 		return nil, errors.New("the log is UTF-16, want UTF-8")
+	}
+	for strings.HasPrefix(l.text, hole) {
+		if l.text = strings.TrimLeft(l.text, hole); l.text == "" && l.err == nil {
+			l.fill()
+		}
 	}
 	for line := range strings.Lines(l.text) {
 		if text, whole := strings.CutSuffix(line, "\n"); whole || l.err != nil {
@@ -46,10 +51,13 @@ func (l *lines) first() (first []string, err error) {
 	return first, err
 }
 
-// unwrapped returns a line without its line ending, and without the byte order mark that a file begins with: files are
-// often concatenated.
+// hole is what a log begins with, many times, after logrotate has truncated it and its writer goes on where it was.
+const hole = "\x00"
+
+// unwrapped returns a line without its line ending, and without the hole and the byte order mark that a file begins with:
+// files are often concatenated.
 func (l *lines) unwrapped(line string) string {
-	line = strings.TrimRight(strings.TrimPrefix(line, "\ufeff"), " \r")
+	line = strings.TrimRight(strings.TrimPrefix(strings.TrimLeft(line, hole), "\ufeff"), " \r")
 	if l.wrapper != "" {
 		if wrapped := jsonField(jsonOf(line), l.wrapper); wrapped != "" {
 			return strings.TrimRight(wrapped, " \r\n")
