@@ -213,6 +213,20 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	})
 }
 
+// TestCanceledBeforeALongWait checks that a request whose context has been canceled fails with the cause, also if its wait would
+// have been too long.
+func TestCanceledBeforeALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := usedUp(time.Hour / 2).over(&client.Transport{})
+		get(t, c, "/")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(io.ErrNoProgress)
+		r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/", nil)
+		_, err := c.Do(r)
+		expect.ErrorIs(t, err, io.ErrNoProgress, "the error")
+	})
+}
+
 // TestWaitingForOthers checks when a call ends that waits for the response to another call, whose limits are unknown:
 // with its context, or after MaxWait, also if its deadline is later.
 func TestWaitingForOthers(t *testing.T) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"net/http"
 	"strings"
@@ -200,8 +201,13 @@ func (t *Transport) sleep(e *exchange) error {
 	timer := time.NewTimer(time.Hour)
 	for {
 		done, until, known, err := t.look(e)
-		if done || err != nil {
-			sending = done
+		switch {
+		case done:
+			sending = true
+			return nil
+		case err != nil && errors.Is(ctx.Err(), context.Canceled): // nobody waits, however long that would take
+			return context.Cause(ctx)
+		case err != nil:
 			return err
 		}
 		t.announce(e, known)
