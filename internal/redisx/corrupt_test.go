@@ -288,7 +288,7 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	allExpire(t, client)
 }
 
-// A refund finds members that the store did not write among those of its instant.
+// Some members of the instant that a refund looks for were not written by the store.
 func TestRefundRepairsALogWithForeignMembers(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
