@@ -15,6 +15,8 @@ type call struct {
 	sweeps  int   // shards that were swept for room
 	dryRuns bool  // some ops are dry runs
 	overlap bool  // some ops are about one pair, or their pairs may share records
+	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
+	rare    bool  // some pair has cells, or shares records
 	placed  bool  // records were added
 	*room
 }
@@ -50,7 +52,7 @@ type ask struct {
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// open locks the shards of all ops in ascending order.
+// open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now.
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
@@ -69,14 +71,9 @@ func (c *call) open(s *Store) {
 		}
 	}
 	c.own = asks[:limits]
-}
-
-// begin finds the states of all ops, and charges what holds have become by now.
-func (c *call) begin() {
-	ops, asks := c.ops, c.own
 	for i := range ops {
 		o := &ops[i]
-		o.shard = &c.store.shards[o.Pair.shard()]
+		o.shard = &s.shards[o.Pair.shard()]
 		o.Cost, o.N = min(max(o.Cost, 1), algorithm.MaxExact), min(o.N, algorithm.MaxExact)
 		o.asks, asks = asks[:len(o.Limits)], asks[len(o.Limits):]
 		c.dryRuns = c.dryRuns || o.DryRun
@@ -89,7 +86,7 @@ func (c *call) begin() {
 		}
 		c.find(o)
 	}
-	if c.endHolds() {
+	if c.rare && c.endHolds() {
 		c.findAll()
 	}
 }
@@ -116,14 +113,15 @@ func (c *call) endHolds() (ended bool) {
 	return ended
 }
 
-// forget clears pointers, so that the room keeps neither limits nor an old table in memory after the table has grown.
-func (a *ask) forget() { a.Limit, a.Stored, a.Run, a.Cells = nil, nil, nil, nil }
-
-// close unlocks the shards.
+// close unlocks the shards. It clears pointers, so that the room keeps neither limits nor an old table in memory after the table has
+// grown.
 func (c *call) close() {
-	for i := range c.own {
-		c.own[i].forget()
+	asks := c.own
+	for i := range asks {
+		a := &asks[i]
+		a.Limit, a.Stored, a.Run, a.Cells = nil, nil, nil, nil
 	}
+	c.own = nil
 	for set := c.shards; set != 0; set &= set - 1 {
 		c.store.shards[bits.TrailingZeros64(set)].Unlock()
 	}
@@ -143,6 +141,7 @@ func (c *call) find(o *Op) {
 	var shared []record
 	if o.shard.shared > 0 {
 		shared, _ = o.shard.of(o.Pair.shared)
+		c.rare = true
 	}
 	run := own
 	if len(run) == 0 {
@@ -152,13 +151,18 @@ func (c *call) find(o *Op) {
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
 		o.record, o.cells = &run[0], o.shard.cells.At(run[0].Extra)
 		o.cost, o.count, o.banned = o.cells.Sum(c.now)
+		c.rare = true
 	}
+	c.lacks = c.lacks || o.Kind == Hold
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]
 		a.id, a.Cells = o.Pair.id, o.cells
 		if !a.Pick(own) && a.Pick(shared) {
 			a.id = o.Pair.shared
+		}
+		if o.Kind == Take && (a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0) {
+			c.lacks = true
 		}
 	}
 }
@@ -168,7 +172,7 @@ func (c *call) take(answers []Answer) {
 	if len(c.ops) > 1 {
 		c.sumUp()
 	}
-	admitted := c.decide(false) && c.placeAll(false)
+	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
 	if admitted {
 		c.chargeAll(false)
 	}
@@ -177,7 +181,9 @@ func (c *call) take(answers []Answer) {
 			c.findAll()
 		}
 		if c.decide(true); admitted {
-			c.placeAll(true)
+			if c.lacks {
+				c.placeAll(true)
+			}
 			c.chargeAll(true)
 		}
 	}

@@ -25,17 +25,6 @@ func TestShardKnowsItsEarliestEnd(t *testing.T) {
 	expect.True(t, s.seen == 7 && s.ends.Load() == 7, "seen %d, ends %d, want 7", s.seen, s.ends.Load())
 }
 
-// A room that kept what its last ops have referred to would keep the limits of rules that are gone, and tables that have grown.
-func TestRoomKeepsNoPointers(t *testing.T) {
-	s, l, p := New(10, nil), limitOf(t, algorithm.TokenBucket, 9, time.Hour), RuleOf("r").Pair("k")
-	room := &s.shards[p.shard()].room
-	for i, kind := range []Kind{Take, Take, Hold, Release} { // the second take is plain
-		must.Get(s.Do([]Op{{Pair: p, Limits: []algorithm.Limit{*l}, Kind: kind, At: NoInstant}}, make([]Answer, 1)))(t)
-		a := &room.asks[0]
-		expect.True(t, a.Limit == nil && a.Stored == nil && a.Run == nil && a.Cells == nil, "op %d: the room keeps %+v", i+1, a)
-	}
-}
-
 // A table that grows moves its records past the hand of a sweep, which then starts over.
 func TestSweepStartsOverIfTheTableGrows(t *testing.T) {
 	s := new(shard)

@@ -117,13 +117,10 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	c := call{ops: ops}
 	defer c.close() // also if the clock of the caller panics
 	c.open(s)
-	switch {
-	case ops[0].Kind > Hold:
-		c.begin()
-		err = c.settleAll()
-	case !c.plain(answers):
-		c.begin()
+	if ops[0].Kind <= Hold {
 		c.take(answers)
+	} else {
+		err = c.settleAll()
 	}
 	if c.placed || ops[0].Kind > Hold {
 		c.noteEnds()
