@@ -173,7 +173,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		if err != nil {
 			return took, err
 		}
-		early.addHeld(claims, &later)
+		early.addLater(claims, &later)
 	}
 	*c = early
 	c.late = c.late || c.deniedWithin(left)
@@ -200,7 +200,7 @@ func (c *receipt) denyLate(ctx context.Context) {
 	c.late = true
 }
 
-// isAtTurn reports whether a is held or charged at the turn of its request: what may begin a ban is, too, since a refund ends no ban.
+// isAtTurn reports whether a is held or charged at the turn of its request. A claim with a Ban is, because a refund ends no ban.
 func (a *asked) isAtTurn() bool {
 	return a.hold || !a.peek && slices.ContainsFunc(a.set.limits, func(l Limit) bool { return l.Ban > 0 })
 }
@@ -234,8 +234,8 @@ func (c *receipt) atTurn() receipt {
 	return later
 }
 
-// addHeld replaces the peeks in c, the decision before the turn, by later, which decides them.
-func (c *receipt) addHeld(claims []asked, later *receipt) {
+// addLater replaces the peeks in c, the decision before the turn, by later, which decides them at the turn.
+func (c *receipt) addLater(claims []asked, later *receipt) {
 	var results []Result
 	all, held, after := c.claims(), later.claims(), later.results()
 	for i, own := range c.each {

@@ -73,7 +73,7 @@ func (g *ring) until(period, now, target int64) int64 {
 }
 
 // UntilCounted returns how long after now a ring takes to count no more than target: it has the sum of its counters, the ends of the
-// newest and of the oldest sub-bucket that counts something, and the counters, a sub-bucket's at its end / width.
+// newest and of the oldest sub-bucket that counts something, and the counters, where a sub-bucket has the index end / width.
 func (l *Limit) UntilCounted(sum, newest, oldest int64, counters []int64, now, target int64) int64 {
 	g := ring{&Record{Level: sum, At: newest}, &Log{n: counters, oldest: oldest}, l.Width}
 	return g.until(l.Micros, now, target)

@@ -15,7 +15,7 @@ import (
 type op struct {
 	does                           opKind
 	dryRun                         bool
-	bans                           bool // held until all parts of its job are admitted: see decideParts
+	bans                           bool // a take with a ban, held until all parts of its job are admitted: see decideParts
 	of                             int  // the place of its first result among a Take's, or of its settlement among a Settle's
 	cost, maxWait, final, at, turn int64
 	key                            string

@@ -77,7 +77,7 @@ func (how routing) split(j *job, l *layout) {
 // decideParts does the parts of j, each of which is atomic, at the same time. If one of them denies, decideParts refunds what
 // the others were charged. Until then, other requests may be denied because of these charges. So that a client that is
 // denied anyway cannot keep another identity charged, decideParts first peeks if a pair was denied recently, and charges
-// nothing if a part would still deny. What may begin a ban is held until all parts have admitted their ops, because a refund ends no ban.
+// nothing if a part would still deny. A take with a ban is held until all parts have admitted their ops, because a refund ends no ban.
 func (s *decider) decideParts(ctx context.Context, j *job) error {
 	if s.wasDenied(j.ops, time.Now(), 0) {
 		if err := s.doParts(ctx, j.parts, true); err != nil || !allAdmitted(j.parts) {
@@ -149,7 +149,7 @@ func (o *op) isCharged() bool { return o.isDecided() && o.does != peek && o.fits
 // refundTimeout bounds how long the refund of a denied request may take.
 const refundTimeout = time.Second
 
-// settleParts refunds what parts were charged if one of them denies, or else charges what may begin a ban, and updates what remains. If
+// settleParts refunds what parts were charged if one of them denies, or else charges the takes with a ban, and updates what remains. If
 // that fails, the charge stays, which is stricter. It returns breaker.ErrTooMany if ctx ends first. The calls go on then.
 func (s *decider) settleParts(ctx context.Context, parts []job) error {
 	admitted := allAdmitted(parts)
@@ -191,7 +191,7 @@ func (s *decider) settleParts(ctx context.Context, parts []job) error {
 	return nil
 }
 
-// settlePart reverses what j has charged, or charges what it holds because that may begin a ban, and returns a job with what that
+// settlePart reverses what j has charged, or charges its takes with a ban, which it holds, and returns a job with what that
 // leaves. If a request may wait, each limit is refunded by itself, because each has a turn of its own.
 func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
 	back := &job{owed: true, wall: j.wall, route: j.route}

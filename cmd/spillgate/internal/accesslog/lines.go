@@ -51,7 +51,7 @@ func (l *lines) first() (first []string, err error) {
 	return first, err
 }
 
-// hole is what a log begins with, many times, after logrotate has truncated it and its writer goes on where it was.
+// hole fills the beginning of a log that logrotate has truncated while its writer goes on at the old position.
 const hole = "\x00"
 
 // unwrapped returns a line without its line ending, and without the hole and the byte order mark that a file begins with:
