@@ -56,7 +56,7 @@ var outcomes = []struct {
 	// the entries of the former.
 	{"allowed", core.PerSecond(1_000_000_000), nil, 12},
 	{"held", core.PerSecond(1_000_000_000), core.Failures, 15},
-	{"denied", core.PerHour(1), nil, 62}, // most of them grpc-go's, which copies statuses; 59 if inlined and without -race
+	{"denied", core.PerHour(1), nil, 61}, // most of them grpc-go's, which copies statuses; 60 before Go 1.27
 }
 
 func limiterOf(l core.Limit, final func(*http.Request, core.Outcome) int) *core.Limiter {
