@@ -221,8 +221,7 @@ func TestCanceledBeforeALongWait(t *testing.T) {
 		get(t, c, "/")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(io.ErrNoProgress)
-		r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/", nil)
-		_, err := c.Do(r)
+		_, err := c.Do(request(t, "http://api.example/").WithContext(ctx))
 		expect.ErrorIs(t, err, io.ErrNoProgress, "the error")
 	})
 }

@@ -154,25 +154,6 @@ func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
 	}
 }
 
-// TestJoinOfAnOuterLimiterThatNeverAdmitsAgain checks that At stays the instant of the limit that denied, from which its RetryAfter
-// counts, if the outer limiter has charged what only a grant let it admit.
-func TestJoinOfAnOuterLimiterThatNeverAdmitsAgain(t *testing.T) {
-	begun := time.Unix(1_767_268_800, 0)
-	limiter := func(at time.Time, limit core.Limit) *core.Limiter {
-		rule := limit.By(keyK)
-		rule.Cost = func(*http.Request) int { return 15 }
-		return core.Must(core.New([]core.Rule{rule}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return at }})))
-	}
-	outer, inner := limiter(begun, core.PerHour(10).Using(core.FixedWindow)), limiter(begun.Add(time.Minute), core.PerMinute(20))
-	must.Do(t, outer.Grant(t.Context(), "default", "k", 10))
-	must.Get(inner.Check(get("/")))(t)
-	r, _, _ := guard(outer, get("/"))
-	_, d, err := guard(inner, r)
-	if err != nil || d.RetryAfter() != core.Never || !d.At.Equal(begun.Add(time.Minute)) {
-		t.Errorf("got %+v, %v; want never, at the instant of the inner limiter", d, err)
-	}
-}
-
 // TestRetryAfterOfAnOuterLimiterThatHolds checks an outer rule that holds the cost of a request until the inner limiter's denial has
 // ended it. Then it is charged, and the wait must say so.
 func TestRetryAfterOfAnOuterLimiterThatHolds(t *testing.T) {

@@ -836,7 +836,6 @@ func TestRequestThatIsDeniedAtItsTurnBansNobody(t *testing.T) {
 	place := core.Claim{Rule: "at once", Key: "k", Hold: true}
 	must.Get(l.Take(t.Context(), spaced, banning, place))(t)
 	d := must.Get(l.Wait(t.Context(), spaced, banning, place))(t)
-	banning.Peek = true
-	left := must.Get(l.Take(t.Context(), banning))(t)
+	left := must.Get(l.Take(t.Context(), core.Claim{Rule: "banning", Key: "k", Peek: true}))(t)
 	expect.True(t, !d.Allowed && left.Allowed && left.Results[0].Remaining == 1, "%+v, then %+v, want a denial and no ban", d, left)
 }

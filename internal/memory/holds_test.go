@@ -204,12 +204,11 @@ func TestEndedHoldKeepsLaterChargesOfOthers(t *testing.T) {
 	}
 }
 
-// charge charges cost to the shared state of p as if no record had been looked at to make room: in a large store, the sweep does not
-// reach them all. It returns how long one more request then has to wait.
+// charge charges cost to the shared state of p without a sweep, which would end the holds of others, as in a large store. It returns how
+// long one more request then has to wait.
 func (s *Store) charge(p Pair, l *algorithm.Limit, cost int64) (wait int64) {
 	run, _ := s.shard(p).of(p.shared)
-	now, _ := s.read()
-	state := &algorithm.State{Limit: l, Logs: &s.shard(p).logs, Now: now}
+	state := &algorithm.State{Limit: l, Logs: &s.shard(p).logs, Now: s.now().UnixMicro()}
 	state.Pick(run)
 	if state.Open(1); cost > 0 {
 		l.Row.Charge(state, cost)
