@@ -237,7 +237,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestInitialMetadata checks that the fields are sent beside the initial metadata that handlers send, by each way to send it.
+// TestInitialMetadata checks that the fields are sent beside the initial metadata that handlers send, by each way to send it. With
+// grpc.SendHeader, they are in the trailer.
 func TestInitialMetadata(t *testing.T) {
 	own := metadata.Pairs("own", "1")
 	s := &service{
@@ -269,15 +270,20 @@ func TestInitialMetadata(t *testing.T) {
 	}
 	l := counted(99)
 	conn := s.serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(l), grpclimit.Unary(counted(99))}, []grpc.StreamServerInterceptor{grpclimit.Stream(l), grpclimit.Stream(counted(99))})
-	check := func(why string, err error, header metadata.MD) {
+	const field = "x-ratelimit-limit"
+	check := func(why string, err error, header, trailer metadata.MD, late bool) {
 		t.Helper()
-		expect.True(t, err == nil && len(header["own"]) == 1 && len(header["x-ratelimit-limit"]) == 1,
-			"%s: header %v, %v", why, header, err)
+		with, without := header, trailer
+		if late {
+			with, without = trailer, header
+		}
+		expect.True(t, err == nil && len(header["own"]) == 1 && len(with[field]) == 1 && len(without[field]) == 0,
+			"%s: header %v, trailer %v, %v", why, header, trailer, err)
 	}
 	for _, way := range []string{"set", "send"} {
-		var header metadata.MD
-		err := conn.Invoke(t.Context(), unary, wrapperspb.String(way), new(emptypb.Empty), grpc.Header(&header))
-		check("unary, "+way, err, header)
+		var header, trailer metadata.MD
+		err := conn.Invoke(t.Context(), unary, wrapperspb.String(way), new(emptypb.Empty), grpc.Header(&header), grpc.Trailer(&trailer))
+		check("unary, "+way, err, header, trailer, way == "send")
 	}
 	for _, way := range []string{"set", "send", "send by context"} {
 		c, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
@@ -286,8 +292,34 @@ func TestInitialMetadata(t *testing.T) {
 		_ = c.CloseSend()
 		err = c.RecvMsg(new(emptypb.Empty))
 		header, _ := c.Header()
-		check("stream, "+way, err, header)
+		check("stream, "+way, err, header, c.Trailer(), way == "send by context")
 	}
+}
+
+// TestTransport checks that handlers find the transport's own stream: grpc.SetSendCompressor and
+// grpc.ClientSupportedCompressors of later versions work with no other.
+func TestTransport(t *testing.T) {
+	var own grpc.ServerTransportStream
+	check := func(ctx context.Context) error {
+		found := grpc.ServerTransportStreamFromContext(ctx)
+		expect.True(t, found != nil && found == own, "the handler found a %T, want the %T of the server", found, own)
+		return nil
+	}
+	s := &service{
+		unary:  func(ctx context.Context, _ string) error { return check(ctx) },
+		stream: func(s grpc.ServerStream) error { return check(s.Context()) },
+	}
+	conn := s.serve(t, []grpc.UnaryServerInterceptor{func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		own = grpc.ServerTransportStreamFromContext(ctx)
+		return next(ctx, m)
+	}, grpclimit.Unary(counted(9))}, []grpc.StreamServerInterceptor{func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		own = grpc.ServerTransportStreamFromContext(s.Context())
+		return next(srv, s)
+	}, grpclimit.Stream(counted(9))})
+	must.Do(t, conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)))
+	c, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
+	must.Do(t, err)
+	_ = c.RecvMsg(new(emptypb.Empty))
 }
 
 // TestWrappedTransport checks that limiters send their fields once, even if an interceptor between them wraps the transport, and

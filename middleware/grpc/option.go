@@ -18,8 +18,8 @@ type options struct {
 }
 
 // WithHeaders chooses the fields that describe the decision. The default is headers.GitHub. They are sent as initial
-// metadata. If a call ends with an error before its initial metadata has been sent, as each denied call does, they are sent
-// in the trailer, because clients retry no call that had initial metadata.
+// metadata, or in the trailer if the handler calls grpc.SendHeader. If a call ends with an error before its initial metadata has
+// been sent, as each denied call does, they are sent in the trailer, because clients retry no call that had initial metadata.
 func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.headers = w }
 }

@@ -75,7 +75,7 @@ func newRPC(ctx context.Context, method string, message any, known bool) *rpc {
 	}
 	if c.response, _ = ctx.Value(responseKey{}).(*response); c.response == nil {
 		c.response = &c.own
-		c.own.ServerTransportStream = grpc.ServerTransportStreamFromContext(ctx)
+		c.own.transport = grpc.ServerTransportStreamFromContext(ctx)
 	}
 	return c
 }
@@ -97,11 +97,8 @@ func headerOf(ctx context.Context) (h http.Header, host string) {
 	return h, host
 }
 
-// The keys of values of grpc-go in a context.
-var (
-	metadataKey = keyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }) // which may copy the metadata
-	streamKey   = keyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
-)
+// metadataKey is grpc-go's key of the metadata in a context. FromIncomingContext may copy the metadata.
+var metadataKey = keyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) })
 
 // keyOf returns the key that get asks a context for.
 func keyOf(get func(context.Context)) any {
@@ -163,10 +160,6 @@ func (c *rpc) Value(key any) any {
 		return c.message
 	case responseKey{}:
 		return c.response
-	case streamKey:
-		if c.own.ServerTransportStream != nil {
-			return &c.own
-		}
 	}
 	return c.Context.Value(key)
 }

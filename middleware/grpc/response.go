@@ -21,9 +21,10 @@ import (
 
 // A response sends the fields that describe the decisions, once: with the initial metadata of a call that sends some or that
 // succeeds, or else in the trailer. If several interceptors limit a call, they share the outermost one's response. Handlers
-// find it in place of the transport's stream, because they may send initial metadata with grpc.SendHeader.
+// do not find it in place of the transport's stream, because grpc.SetSendCompressor works only with grpc-go's own type. So
+// the fields are in the trailer too if a handler sends the initial metadata with grpc.SendHeader.
 type response struct {
-	grpc.ServerTransportStream
+	transport grpc.ServerTransportStream // nil if there is none
 
 	mu     sync.Mutex
 	fields metadata.MD // to send
@@ -49,21 +50,13 @@ func (r *response) take() metadata.MD {
 	return fields
 }
 
-// SendHeader implements grpc.ServerTransportStream.
-func (r *response) SendHeader(md metadata.MD) error {
-	r.send(true)
-	return r.ServerTransportStream.SendHeader(md)
-}
-
-// send sends the fields with the initial metadata, or else in the trailer.
+// send sends the fields with the initial metadata, unless that has been sent, or else in the trailer.
 func (r *response) send(initial bool) {
-	switch fields := r.take(); {
-	case r.ServerTransportStream == nil:
-	case initial:
-		_ = r.SetHeader(fields) // the client may have disconnected
-	default:
-		_ = r.SetTrailer(fields)
+	fields := r.take()
+	if len(fields) == 0 || r.transport == nil || initial && r.transport.SetHeader(fields) == nil {
+		return
 	}
+	_ = r.transport.SetTrailer(fields) // the client may have disconnected
 }
 
 // admit sends what describes the decision of g, or failure. It returns nil if g admits its request, or else the error for the
