@@ -79,7 +79,7 @@ func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) 
 	case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
 		s.queues.setRouting(bySlot)
 		return s.do(ctx, j, time.Now(), bySlot)
-	case hasCode(err, "TRYAGAIN") && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1): // a slot is migrating
+	case isMigrating(err) && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1):
 		return s.do(ctx, j, time.Now(), byKey)
 	}
 	return err

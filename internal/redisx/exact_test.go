@@ -76,7 +76,8 @@ func load(s *redisx.Store, enough func() bool, failed func(error)) (admitted per
 					}
 					results, err := s.Take(context.Background(), claims, nil)
 					switch {
-					case err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN"): // the keys of a log are on two nodes
+					case err != nil && l.Algorithm == core.SlidingLog && (strings.HasPrefix(err.Error(), "TRYAGAIN") || strings.HasPrefix(err.Error(), "ASK")):
+						// its keys are on two nodes
 						denied++
 					case err != nil:
 						failed(err)

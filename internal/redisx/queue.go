@@ -261,7 +261,7 @@ func (s *queues) run(ctx context.Context, r *run) {
 	if apart { // a client that wraps one of a Redis Cluster
 		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
 	}
-	if apart || hasCode(err, "TRYAGAIN") {
+	if apart || isMigrating(err) {
 		each(len(r.jobs), func(i int) { _ = s.server.run(ctx, r.jobs[i:i+1]) })
 	}
 }

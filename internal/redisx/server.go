@@ -275,6 +275,10 @@ func isReply(err error) bool { return replyOf(err) != "" }
 // hasCode reports whether err is a server's reply that begins with code.
 func hasCode(err error, code string) bool { return strings.HasPrefix(replyOf(err), code) }
 
+// isMigrating reports whether err says that the slot of some keys is migrating, so that no node has all of them. A client may end at ASK if
+// it was redirected before it found a node that says so.
+func isMigrating(err error) bool { return hasCode(err, "TRYAGAIN") || hasCode(err, "ASK") }
+
 // replyOf returns the text of a server's error reply, or "" if err is none. Hooks of a client may wrap its errors.
 func replyOf(err error) string {
 	if reply, ok := breaker.As[redis.Error](err); ok {
