@@ -47,6 +47,7 @@ func (p *reporter) log() *slog.Logger {
 const (
 	notDecided  = "spillgate: request not decided"
 	finalFailed = "spillgate: the final cost of a request is not known, what was held is charged"
+	usageFailed = "spillgate: usage not reported"
 )
 
 // failed logs why a request with these claims failed. It does not log that the store is unavailable: outageLog does.

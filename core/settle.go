@@ -81,8 +81,8 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 // SetCost sets what the request in ctx costs under a rule with a CostAfter. The CostAfter gets it as Outcome.Cost.
 // Handlers call SetCost with their request's context; the last call counts. It returns false and does nothing if the
 // rule did not apply to the request, if the request has ended, or if cost is negative. If no limiter of the request has
-// such a rule, or the rule has no CostAfter, SetCost also logs a warning, once per rule name. It is safe for concurrent
-// use.
+// such a rule, or the rule has no CostAfter, SetCost also logs a warning, once per rule name and for at most 100 names.
+// It is safe for concurrent use.
 func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	if cost < 0 {
 		return false

@@ -25,7 +25,7 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 	}
 	wanted, err := rules.wanted(usage.Rules(r.Context()))
 	if err != nil {
-		l.reporter.failed(r.Context(), "spillgate: usage not reported", nil, err)
+		l.reporter.failed(r.Context(), usageFailed, nil, err)
 		return Decision{}, prefix(err)
 	}
 	g := newGuard(l, r.Context(), r, nil, false)
