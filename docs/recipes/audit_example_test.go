@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// audited writes a line of JSON for each denial to out, such as a file that logrotate rotates. It writes up to 1,000
-// lines per second.
+// audited logs denials as JSON to out, such as a file that logrotate rotates: a line for each rule that denied the request. It
+// logs a burst of 1,000 denials, then 1,000 per second.
 func audited(rules []core.Rule, out io.Writer) (*core.Limiter, error) {
 	log := slog.New(slog.NewJSONHandler(out, nil))
 	lines := core.Must(core.New([]core.Rule{{Name: "audit", Limits: []core.Limit{core.PerSecond(1000)}}}))

@@ -2,7 +2,8 @@ package recipes
 
 import "github.com/spillgate/spillgate/core"
 
-// loginByAddress counts failed logins only. Five of them in a row ban the address for an hour, and 20 a day are the most.
+// loginByAddress counts failed logins only. Five of them in a row ban the address for an hour. Slow guessing gets 20 guesses a
+// day, after the first 20.
 func loginByAddress(ip core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:      "login",

@@ -36,7 +36,7 @@ func events(w http.ResponseWriter, r *http.Request, news <-chan string) {
 	}
 }
 
-// perMessage is a limiter for the messages of a WebSocket: ten per second, twenty at once. No adapter mounts it.
+// perMessage is a limiter for the messages of a WebSocket: a burst of twenty, then ten per second. No adapter mounts it.
 func perMessage() (*core.Limiter, error) {
 	return core.New([]core.Rule{{Name: "messages", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}}})
 }

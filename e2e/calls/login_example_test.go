@@ -10,7 +10,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// bothLogins returns an HTTP server and a gRPC server that count failed logins together. Five of them in ten minutes are the most.
+// bothLogins returns an HTTP server and a gRPC server that count failed logins together: a burst of five, then one every
+// two minutes.
 func bothLogins(ip core.KeyFunc, site http.Handler, opts ...core.Option) (http.Handler, *grpc.Server, error) {
 	limiter, err := core.New([]core.Rule{{
 		Name:      "login",
