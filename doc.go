@@ -1,4 +1,4 @@
-// Package spillgate is the front page of a rate limiter for net/http, chi, gin, echo and MCP. This package has no
+// Package spillgate is the front page of a rate limiter for net/http, chi, gin, echo, grpc-go and MCP. This package has no
 // code; use the packages below.
 //
 // This program limits each client to 100 requests per minute:
