@@ -47,6 +47,6 @@
 // # Bounds
 //
 // A Transport keeps at most 1,024 keys and, for each key, 512 routes and 32 limits. Beyond that, it forgets the least
-// recently used. It hashes names of more than 128 bytes, also in LimitedError.Policy. So servers can neither fill its
+// recently used limit, and the least recently used key or route of a sample. It hashes names of more than 128 bytes, also in LimitedError.Policy. So servers can neither fill its
 // memory nor make its errors long.
 package client

@@ -16,8 +16,9 @@ var (
 // scheme is case-insensitive. The token is not verified.
 //
 // A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
-// are several Authorization lines, if no token follows the scheme after a space, if there is no scheme, or if the token
-// has whitespace, a comma, a quote or non-ASCII bytes in it.
+// are several Authorization lines, if no token follows the scheme after a space, if there is no scheme, if the token
+// has whitespace, a comma, a quote or non-ASCII bytes in it, or if a lenient application may find the scheme in the value
+// of another one, as in "Bearers x" and "Digest bearer x".
 func Bearer(r *http.Request) (string, error) {
 	token, err := credentials(r, "bearer", &bearerErrors)
 	if err != nil {
@@ -44,7 +45,8 @@ func Bearer(r *http.Request) (string, error) {
 //	})
 //
 // A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
-// are several Authorization lines, if the credentials do not decode, or if the name is empty or has control characters.
+// are several Authorization lines, if there is no scheme, if the credentials do not decode, if the name is empty or has
+// control characters, or if a lenient application may find the scheme in the value of another one, as for Bearer.
 func BasicUser(r *http.Request) (string, error) {
 	if _, err := credentials(r, "basic", &basicErrors); err != nil {
 		return "", err

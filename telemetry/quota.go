@@ -29,7 +29,7 @@ type OverriddenKey struct {
 type Grant struct {
 	Rule     string
 	Key      string // masked, unless Options.Unmask is set
-	Requests int    // less than none were taken away
+	Requests int    // negative if they were taken away
 	At       time.Time
 }
 

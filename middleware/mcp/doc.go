@@ -10,7 +10,7 @@
 // works here, because the SDK does not pass on the address.
 //
 // A denied call gets the JSON-RPC error -32029, whose data are {"retryAfterSeconds": 3, "rules": ["search"]}, without retryAfterSeconds
-// if no retry will be admitted. A call without a key gets -32602, and a call that could not be decided gets -32603.
+// if no retry will be admitted. A call without a key, or with a malformed one, gets -32602, and a call that could not be decided gets -32603.
 //
 // CostAfter gets status 200, 500 if the call fails or its result has IsError, or 499 if the client cancels it. A limit of AtOnce counts
 // a call until its handler returns. The SDK ends the context of a canceled call, except on a stateless server: a notification in another
