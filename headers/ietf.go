@@ -20,7 +20,7 @@ import (
 // so is the algorithm: "rule-1h-sliding-log". If two nested limiters have a rule of the same name, the policies of the
 // inner one are called "rule~2". Two policies never have the same name: a rule that is itself called "rule-1h" becomes
 // "rule-1h-1m". q is the capacity; for a token bucket with a burst, that is the burst, since r counts down from there.
-// w is the period in seconds, rounded up, or the length of the current calendar window. A limit of requests in flight
+// A grant is not part of q, so r may be larger. w is the period in seconds, rounded up, or the length of the current calendar window. A limit of requests in flight
 // has the unit "concurrent-requests" instead of a period.
 //
 // RateLimit has two values for each policy: r, the remaining requests, and t, the seconds until there are more, rounded

@@ -5,7 +5,8 @@
 //	r.Use(ginlimit.New(limiter))
 //
 // An admitted request carries the decision in the context of c.Request: see core.FromContext. The headers that WithHeaders
-// chooses are set before the next handler runs. c.Writer is unchanged.
+// chooses are set before the next handler runs. c.Writer is unchanged, unless a rule with CostAfter applies to a call of
+// gRPC or Connect.
 //
 // A denied request aborts the chain and gets status 429, or 413 if it costs more than the limit can ever admit, with an RFC
 // 9457 problem in JSON. A request without a key gets 400. A request that could not be decided gets 503 if the store is down
