@@ -22,7 +22,8 @@
 // # Keys
 //
 // Keys are personal data. So unless Options.Unmask is set, the log, Top and the page show addresses as their /24 or
-// /48, and other keys as a hash that differs in each process.
+// /48, and other keys as a hash that differs in each process. Routes, methods and constants name no client, so they stay
+// as they are.
 //
 // # Log
 //
