@@ -32,9 +32,9 @@ type MemoryStore struct {
 	// minute. A pair has room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int
 
-	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. A store in
-	// Redis may be stricter by what had expired before its clock went back: a denial there does not store that. If nil, the
-	// store uses the machine's clock.
+	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. If nil, the
+	// store uses the machine's clock. A store in Redis may be stricter after its clock went back: a denial there stores
+	// nothing, so what had expired before may count again.
 	Now func() time.Time
 
 	once  sync.Once
