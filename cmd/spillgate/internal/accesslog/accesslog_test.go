@@ -395,6 +395,12 @@ func TestBadLinesAreCountedAndReported(t *testing.T) {
 		!strings.Contains(r.Bad[1].Why, "longer than") || !strings.Contains(r.Bad[2].Why, "10/Foo/2025") {
 		t.Errorf("got %d entries, %d others, %d bad of %d lines: %v", r.Entries, r.Others, r.BadSum, r.Lines, r.Bad)
 	}
+	long := strings.Repeat("x", 3*maxLine) + "\n"
+	r, e := lastOf(t, strings.NewReader(strings.Repeat("\n", block)+long+"\n"+long+strings.Replace(good, "GET /", "GET /"+long[:block], 1)), Options{})
+	expect.True(t, r.Format == "combined" && r.Entries == 1 && r.BadSum == 2 && r.Lines == block+4 && r.Bad[1].Line == block+3 && len(e.Target) > block,
+		"long lines first: got %d entries of %q, %d bad of %d lines: %v", r.Entries, r.Format, r.BadSum, r.Lines, r.Bad)
+	r, _ = lastOf(t, strings.NewReader(long), Options{})
+	expect.True(t, r.Format == "" && r.BadSum == 1 && r.Lines == 1, "a long line alone: got %q, %d bad of %d lines", r.Format, r.BadSum, r.Lines)
 }
 
 func TestFieldsByName(t *testing.T) {

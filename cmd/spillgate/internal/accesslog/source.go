@@ -42,7 +42,7 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	reader := &Reader{Name: name, lines: lines{in: plain}}
-	first, err := reader.lines.first()
+	first, err := reader.first()
 	if errors.Is(err, io.EOF) && o.Format == "" {
 		return reader, nil
 	}
@@ -53,6 +53,26 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return reader, nil
+}
+
+// first returns the first lines for begin. If the first block ends before its first line does, it counts the lines
+// before the first that is neither empty nor too long.
+func (r *Reader) first() (first []string, err error) {
+	for first, err = r.lines.first(); err == nil && len(first) == 0; {
+		line, next := r.lines.next()
+		if line != "" {
+			r.lines.text = line + "\n" + r.lines.text
+			return r.lines.first()
+		}
+		if err = next; errors.Is(err, errTooLong) {
+			r.Lines++
+			r.bad(err)
+			first, err = r.lines.first()
+		} else if err == nil {
+			r.Lines++
+		}
+	}
+	return first, err
 }
 
 // wrappers are fields of JSON objects that have a line as its program wrote it: of Docker and Fluent Bit, of Logstash and
