@@ -140,6 +140,8 @@ type logReport struct {
 	Format   string              `json:"format"`
 	Lines    int                 `json:"lines"`
 	Entries  int                 `json:"entries"`
+	Older    int                 `json:"older"` // more than a minute older than an entry before them
+	Unsorted bool                `json:"unsorted"`
 	Others   int                 `json:"not_requests"`
 	BadLines int                 `json:"bad_lines"`
 	Bad      []accesslog.BadLine `json:"bad,omitempty"` // the first
@@ -148,7 +150,7 @@ type logReport struct {
 func (logs openLogs) reports() []logReport {
 	reports := make([]logReport, len(logs))
 	for i, l := range logs {
-		reports[i] = logReport{l.Name, l.Format, l.Lines, l.Entries, l.Others, l.BadSum, l.Bad}
+		reports[i] = logReport{l.Name, l.Format, l.Lines, l.Entries, l.Older, l.Unsorted(), l.Others, l.BadSum, l.Bad}
 	}
 	return reports
 }

@@ -202,6 +202,11 @@ func (p *page) Doubts() []string {
 		doubts = append(doubts, fmt.Sprintf("The log has whole seconds only. %s requests are denied if all of a second came at its start, %s if they were spread over it.",
 			grouped(p.Report.Denied), grouped(*least)))
 	}
+	for _, l := range p.Logs {
+		if l.Unsorted {
+			doubts = append(doubts, filepath.Base(l.Name)+": "+unsortedText(l))
+		}
+	}
 	return append(doubts, "One key may be several people, for example behind one address, and one client may have several keys.")
 }
 

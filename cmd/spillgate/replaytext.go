@@ -64,7 +64,14 @@ func logText(l logReport) string {
 			text += fmt.Sprintf("\n  and %s more", grouped(more))
 		}
 	}
+	if l.Unsorted {
+		text += "\n  " + unsortedText(l)
+	}
 	return text + "\n"
+}
+
+func unsortedText(l logReport) string {
+	return fmt.Sprintf("%s requests are more than a minute older than one before them, and count at its time. Sort the log by time.", grouped(l.Older))
 }
 
 // rangeText returns how far the number of denied requests may be off.

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -244,6 +246,26 @@ func TestReplay(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 || rep.Requests != 4 || rep.Skipped != 4 || rep.Denied != 0 ||
 		rep.Logs[0].BadLines != 1 || rep.Rules[0].Name != "login" || rep.LeftOut["api"] != "function user" {
 		t.Errorf("--json: %v, exit code %d\n%s", err, code, stdout)
+	}
+}
+
+// TestUnsortedLogs checks that each report on a log with the newest line first says so, and on no other log.
+func TestUnsortedLogs(t *testing.T) {
+	rules, dir := fileWith(t, "rules: [{key: ip, limits: 9/s}]"), t.TempDir()
+	page := filepath.Join(dir, "report.html")
+	sorted := slices.Collect(strings.Lines(regexp.MustCompile(`55:0(.)`).ReplaceAllString(accessLog(), "5$1:00")))
+	newestFirst := slices.Clone(sorted)
+	slices.Reverse(newestFirst)
+	for lines, older := range map[*[]string]int{&newestFirst: 6, {sorted[0], sorted[2], sorted[0], sorted[1], sorted[3]}: 1} {
+		log := fileWith(t, strings.Join(*lines, ""))
+		_, text, _ := execute(t, "replay", "--rules", rules, "--html", page, log)
+		_, data, _ := execute(t, "replay", "--rules", rules, "--json", log)
+		_, suggested, _ := execute(t, "suggest", log)
+		unsorted := older > 1
+		for _, got := range []string{text, string(must.Get(os.ReadFile(page))(t)), suggested} {
+			expect.Equal(t, strings.Contains(got, "6 requests are more than a minute older than one before them"), unsorted, "in\n%s", got)
+		}
+		expect.Contains(t, data, fmt.Sprintf("\"older\": %d,\n      \"unsorted\": %t,", older, unsorted), "--json")
 	}
 }
 

@@ -36,6 +36,14 @@ type Entry struct {
 	Header   http.Header   // the fields of the request's header that the log has
 }
 
+// End returns when the request ended or, if that is unknown, when it began.
+func (e *Entry) End() time.Time {
+	if e.Started && e.Duration > 0 {
+		return e.At.Add(e.Duration)
+	}
+	return e.At
+}
+
 // ErrNotRequest means that a line is not about a request, but about a failed handshake, for example.
 var ErrNotRequest = errors.New("not a request")
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -18,12 +19,14 @@ type Reader struct {
 	First   Sample
 	Lines   int // read
 	Entries int
+	Older   int       // entries that ended more than a minute before one that was read earlier
 	Others  int       // lines that are not about requests
 	Bad     []BadLine // the first lines that could not be read
 	BadSum  int
 
 	lines  lines
 	parser Parser
+	last   time.Time // the latest end of an entry
 }
 
 // A BadLine is a line that could not be read, and why.
@@ -166,6 +169,7 @@ func (r *Reader) Next(e *Entry) error {
 		switch {
 		case err == nil:
 			r.Entries++
+			r.note(e.End())
 			return nil
 		case errors.Is(err, errSkip):
 		case errors.Is(err, ErrNotRequest):
@@ -173,6 +177,19 @@ func (r *Reader) Next(e *Entry) error {
 		default:
 			r.bad(err)
 		}
+	}
+}
+
+// Unsorted reports whether a log is not sorted by time. In a sorted log a few entries may be older than one before them:
+// Apache writes the line of a request when it has ended, with the time at which it began.
+func (r *Reader) Unsorted() bool { return r.Older > 1+r.Entries/100 }
+
+// note counts an entry that is older than the ones before it.
+func (r *Reader) note(end time.Time) {
+	if end.After(r.last) {
+		r.last = end
+	} else if r.last.Sub(end) > time.Minute {
+		r.Older++
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	}
 	b := s.batch
 	b.second = at
-	r := batchedRequest{left: endOf(e).Sub(at), status: e.Status}
+	r := batchedRequest{left: e.End().Sub(at), status: e.Status}
 	for i := range asks {
 		a := &asks[i]
 		if !a.rule.slow {

@@ -51,7 +51,7 @@ func (h *head) read() error {
 		h.done = true
 		return nil
 	}
-	h.end = endOf(&h.entry)
+	h.end = h.entry.End()
 	return err
 }
 
@@ -72,14 +72,6 @@ func (m *merge) next() (*accesslog.Entry, error) {
 		return nil, nil
 	}
 	return &m.heads[m.last].entry, nil
-}
-
-// endOf returns when a request ended or, if that is unknown, when it began.
-func endOf(e *accesslog.Entry) time.Time {
-	if e.Started && e.Duration > 0 {
-		return e.At.Add(e.Duration)
-	}
-	return e.At
 }
 
 // startOf returns when a request began or, if that is unknown, when it ended.

@@ -27,7 +27,7 @@ func InstantOf(e *accesslog.Entry, atStart bool) time.Time {
 	if atStart {
 		return startOf(e)
 	}
-	return endOf(e)
+	return e.End()
 }
 
 // Requests are logged when they end, so a request that began earlier may come later in the log. byStart keeps requests
@@ -57,7 +57,7 @@ func (b *byStart) next() (*accesslog.Entry, error) {
 		}
 		w := &waiting{entry: *e, start: startOf(e), number: b.read}
 		w.entry.Header = cloneHeader(e.Header)
-		b.read, b.end = b.read+1, endOf(e)
+		b.read, b.end = b.read+1, e.End()
 		heap.Push(&b.queue, w)
 	}
 	if len(b.queue) == 0 {

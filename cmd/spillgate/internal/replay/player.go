@@ -125,7 +125,7 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	}
 	p.count(d.Results, d.Allowed)
 	if d.Allowed {
-		p.hold(&d, p.asks, endOf(e), e.Status)
+		p.hold(&d, p.asks, e.End(), e.Status)
 	}
 }
 
