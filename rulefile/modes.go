@@ -18,14 +18,14 @@ func (r *reader) modes(fields map[string]field, rule *core.Rule) {
 	rule.Lease = r.duration(fields["lease"], "100ms")
 }
 
-// duration returns the time in f, or 0 if the field is missing or invalid.
+// duration returns the time in f, which may be 0, or 0 if the field is missing or invalid.
 func (r *reader) duration(f field, example string) time.Duration {
 	if f.key == nil {
 		return 0
 	}
 	text := r.text(f)
 	d, err := time.ParseDuration(text)
-	if text != "" && (err != nil || d <= 0) {
+	if text != "" && (err != nil || text[0] == '-') {
 		r.add(f.value.spot, "%s: want a time such as %s, got %q", f.key.text, example, text)
 		return 0
 	}

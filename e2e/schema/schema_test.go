@@ -57,7 +57,6 @@ var goodFiles = []string{
 	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
 	"proxies: {unix: true, ipv6_bits: 56}\nrules: [{name: 5, key: ip, limits: 1/s, cost: 5, match: /, headers: {A: 1}}]",
 	"funcs: plan\nrules: [{key: bearer, limits: 1/1h30m, tiers: {func: plan, a: 1/s}, dry_run: false, on_failure: local}]",
-	"rules: [{key: ip, limits: 1/s, lease: 100ms}, {name: b, key: ip, limits: 1/s, lease: 1.5s}, {name: c, key: ip, limits: 1/s, lease: 1s500ms}]",
 	"rules: [{key: 'join(ip, pattern)', limits: ' 1 / m ;burst=2, 3/hour'}]",
 }
 
@@ -67,6 +66,27 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 		must.Get(rulefile.Parse([]byte(src), program))(t)
 		err, ok := valid(t, s, src)
 		expect.True(t, ok && err == nil, "%.200s\n%v", src, err)
+	}
+}
+
+// values are values of a field, separated by |, with and without mistakes.
+var values = []struct{ file, good, bad string }{
+	{"rules: [{key: ip, limits: 1/s, lease: %s}]", "100ms|'1.5s'|1s500ms|+1s|0|'0'|'+0'|0s|0m.0s", "100|soon|-1s|'-0s'|'1 s'"},
+	{"rules: [{key: ip, limits: 1/s, max_wait: %s}]", "5s|0|0s|1h", "5|-1s"},
+}
+
+// TestSchemaAndParserAgreeOnValues checks that a value is good or bad for both, quoted or not.
+func TestSchemaAndParserAgreeOnValues(t *testing.T) {
+	s := compiledSchema(t)
+	for _, tt := range values {
+		for good, list := range map[bool]string{true: tt.good, false: tt.bad} {
+			for value := range strings.SplitSeq(list, "|") {
+				src := fmt.Sprintf(tt.file, value)
+				_, parsed := rulefile.Parse([]byte(src), program)
+				err, ok := valid(t, s, src)
+				expect.True(t, ok && (parsed == nil) == good && (err == nil) == good, "%s\nparser: %v\nschema: %v", src, parsed, err)
+			}
+		}
 	}
 }
 

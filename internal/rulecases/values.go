@@ -97,9 +97,9 @@ var badValues = []BadFile{
 		`2:49: unknown cost_after "failure"; did you mean failures?`,
 		`3:49: unknown cost_after "user"; want failures, tokens`,
 	}},
-	{"leases", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 100}\n  - {name: b, key: ip, limits: 1/s, lease: 0s}\n  - {name: c, key: ip, limits: 1/s, lease: soon}\n", []string{
+	{"leases", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 100}\n  - {name: b, key: ip, limits: 1/s, lease: -1s}\n  - {name: c, key: ip, limits: 1/s, lease: soon}\n", []string{
 		`2:44: lease: want a time such as 100ms, got "100"`,
-		`3:44: lease: want a time such as 100ms, got "0s"`,
+		`3:44: lease: want a time such as 100ms, got "-1s"`,
 		`4:44: lease: want a time such as 100ms, got "soon"`,
 	}},
 	{"waits", "rules:\n  - {name: a, key: ip, limits: 1/s, max_wait: 5}\n  - {name: b, key: ip, limits: 1/s, max_wait: 2h}\n", []string{
