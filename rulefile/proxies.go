@@ -87,7 +87,7 @@ func (r *reader) number(f field) int {
 		return 0
 	}
 	text := r.text(f)
-	n, err := strconv.Atoi(strings.TrimPrefix(text, "+"))
+	n, err := strconv.Atoi(text)
 	if text != "" && (err != nil || n < 1) {
 		r.add(f.value.spot, "%s: want a whole number of at least 1, got %q", f.key.text, text)
 	}
