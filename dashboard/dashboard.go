@@ -48,13 +48,16 @@ func WithReset(authorize func(*http.Request) bool) Option {
 }
 
 // New returns a handler for the page, which shows all limiters attached to t, now or later. Without WithReset, the page
-// is read-only. New panics if t is nil.
+// is read-only. New panics if t or an option is nil.
 func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	if t == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.New needs a Telemetry, such as telemetry.New returns, got nil", core.ErrInvalid))
 	}
 	h := &handler{telemetry: t, authorize: func(*http.Request) bool { return false }, hosts: make(map[string]bool), stops: make(map[*http.Server]chan struct{})}
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			panic(fmt.Errorf("spillgate: %w: dashboard.New: option %d of %d: option is nil; leave it out", core.ErrInvalid, i+1, len(opts)))
+		}
 		o(h)
 	}
 	return h

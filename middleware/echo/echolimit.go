@@ -6,18 +6,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/option"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l or an option is nil.
 func New(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
 	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+	option.Apply(&o, opts)
 	if o.deny == nil {
 		o.deny = WriteDenial
 	}

@@ -7,19 +7,18 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/call"
+	"github.com/spillgate/spillgate/middleware/internal/option"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l or an option is nil.
 func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
 	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+	option.Apply(&o, opts)
 	if o.fail == nil {
 		o.fail = WriteError
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 )
 
-// Unary returns an interceptor that asks l about each unary call before the next handler runs. It panics if l is nil. It
+// Unary returns an interceptor that asks l about each unary call before the next handler runs. It panics if l or an option is nil. It
 // ignores WithMessages.
 func Unary(l *core.Limiter, opts ...Option) grpc.UnaryServerInterceptor {
 	o := optionsOf(l, opts)
@@ -34,7 +34,7 @@ func Unary(l *core.Limiter, opts ...Option) grpc.UnaryServerInterceptor {
 }
 
 // Stream returns an interceptor that asks l about each stream when it opens, and settles what l holds for the stream when
-// it ends. It panics if l is nil.
+// it ends. It panics if l or an option is nil.
 func Stream(l *core.Limiter, opts ...Option) grpc.StreamServerInterceptor {
 	o := optionsOf(l, opts)
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {

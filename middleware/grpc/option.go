@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/option"
 )
 
 // An Option changes how an interceptor responds. A nil argument means the default, except for WithMessages.
@@ -56,9 +57,7 @@ func WithErrorHandler(fail func(ctx context.Context, err error) error) Option {
 func optionsOf(l *core.Limiter, opts []Option) *options {
 	mustLimit(l)
 	o := new(options)
-	for _, opt := range opts {
-		opt(o)
-	}
+	option.Apply(o, opts)
 	return o
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/option"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
@@ -38,15 +39,13 @@ func WithErrorHandler(fail func(ctx context.Context, req mcp.Request, err error)
 	return func(o *options) { o.fail = fail }
 }
 
-// New returns a middleware that asks l about each call before the server handles it. It panics if l is nil.
+// New returns a middleware that asks l about each call before the server handles it. It panics if l or an option is nil.
 func New(l *core.Limiter, opts ...Option) mcp.Middleware {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
 	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+	option.Apply(&o, opts)
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method == "initialize" || method == "server/discover" || method == "ping" || strings.HasPrefix(method, "notifications/") {

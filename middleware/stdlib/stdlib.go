@@ -4,18 +4,17 @@ import (
 	"net/http"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/option"
 	"github.com/spillgate/spillgate/middleware/internal/serve"
 )
 
-// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l or an option is nil.
 //
 // The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and directly around one, or around
 // any handler with a Handler method like http.ServeMux's.
 func New(l *core.Limiter, opts ...Option) func(http.Handler) http.Handler {
 	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+	option.Apply(&o, opts)
 	return serve.New(l, o, newRouter)
 }
 

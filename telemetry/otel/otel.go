@@ -30,6 +30,7 @@ package oteltelemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -48,10 +49,13 @@ type config struct{ spans bool }
 // rule is the one that denied the request, or the one whose limit constrains it most. It does not create spans.
 func WithSpanAttributes() Option { return func(c *config) { c.spans = true } }
 
-// Register creates the instruments in m. Its error joins the errors of m. Register a Telemetry only once.
+// Register creates the instruments in m. Its error joins the errors of m, or names an option that is nil. Register a Telemetry only once.
 func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
 	var c config
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return fmt.Errorf("spillgate: %w: oteltelemetry.Register: option %d of %d: option is nil; leave it out", core.ErrInvalid, i+1, len(opts))
+		}
 		o(&c)
 	}
 	err := errors.Join(registerCounts(t, m), registerDuration(t, m), registerWaits(t, m))
