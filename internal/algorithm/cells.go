@@ -8,7 +8,7 @@ import (
 // A Cell is something dated that a pair remembers besides the states of its limits.
 type Cell struct {
 	Ends    int64   // the instant from which it no longer counts
-	N       int64   // Hold: the cost of its requests. Grant: requests, negative if taken away. Reset: the instant after it. Raise: a level
+	N       int64   // Hold: its cost. Ban: its length. Grant: requests, negative if taken away. Reset: the instant after it. Raise: a level
 	Count   int64   // Hold: its requests
 	Limits  []Limit // Hold: of the claims, to be charged when it ends; they never change
 	Of      uint64  // Grant, Raise: Limit.Kind
@@ -150,11 +150,13 @@ func (x *Cell) latest(now int64) int64 {
 		return EndOf(now)
 	case x.Kind == Grant && isSliding(x.Of):
 		return now + int64(x.Of>>codeBits)
+	case x.Kind == Ban:
+		return now + x.N
 	}
 	return x.Ends
 }
 
-// Rewind moves what is later than now can be to now, because the clock has gone back: holds, and grants that last one
+// Rewind moves what is later than now can be to now, because the clock has gone back: holds, bans, and grants that last one
 // period.
 func (c *Cells) Rewind(now int64) {
 	cells := *c
@@ -218,8 +220,10 @@ func (c *Cells) raise(r *Record, n int64) {
 	}
 }
 
-// Ban bans the pair until an instant. A longer ban stays.
-func (c *Cells) Ban(ends int64) { c.add(Cell{Kind: Ban, Ends: min(ends, MaxExact)}) }
+// Ban bans the pair for a time from now on. A longer ban stays.
+func (c *Cells) Ban(now, length int64) {
+	c.add(Cell{Kind: Ban, Ends: min(now+length, MaxExact), N: length})
+}
 
 // Forget forgets all but holds at now. Charges made by now, which no longer count from the instant ends on, are not given
 // back.

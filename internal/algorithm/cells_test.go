@@ -124,7 +124,7 @@ func TestLongestBanStays(t *testing.T) {
 	var c Cells
 	expect.Equal(t, banned(c), 0, "banned without a ban")
 	for _, ends := range []int64{5, 9, 7} {
-		c.Ban(ends)
+		c.Ban(0, ends)
 	}
 	if c.Drop(9); banned(c) != 9 || len(c) != 1 {
 		t.Errorf("%+v, want a ban until 9, which is not forgotten in case the clock goes back", c)
@@ -133,7 +133,7 @@ func TestLongestBanStays(t *testing.T) {
 
 func TestResetForgetsAllButHolds(t *testing.T) {
 	var c Cells
-	c.Ban(500)
+	c.Ban(0, 500)
 	c.Grant(windows[0].Kind, 500, 5)
 	c.Hold(0, 3, 1, windows)
 	c.Forget(100, 900)

@@ -1,5 +1,7 @@
 package algorithm
 
+import "slices"
+
 // A Window is the state of a FixedWindow: a counter that starts at 0 in each window. Windows are multiples of the period
 // since the Unix epoch, or the windows of a calendar. A Record has Used as Level, Start as At, and the seconds of a calendar's
 // window as Extra.
@@ -54,6 +56,9 @@ var fixedWindow = Row{
 		if s.Used > 0 && s.Window != before { // the clock was set
 			s.Stored.setWindow(&s.Window)
 		}
+		if s.Cells != nil && !s.Ended {
+			s.rewindGrants()
+		}
 		return s.Used
 	},
 	UntilUsed: func(s *State, _ int64) int64 { return s.End - s.Now },
@@ -68,6 +73,24 @@ var fixedWindow = Row{
 		}
 	},
 	Ends: func(r *Record) int64 { return r.window().End },
+}
+
+// rewindGrants moves grants of windows after the next one into the current window, because the clock has gone back: Advance moves what
+// was used there, too.
+func (s *State) rewindGrants() {
+	for i := len(*s.Cells) - 1; i >= 0; i-- {
+		x := (*s.Cells)[i]
+		if x.Kind != Grant || x.Of != s.Limit.Kind || x.Ends <= s.End {
+			continue
+		}
+		_, end := s.Limit.window(s.Now, s.Offset)
+		if _, next := s.Limit.window(end, s.Offset); x.Ends > next {
+			*s.Cells = slices.Delete(*s.Cells, i, i+1)
+			x.Ends = end
+			s.Cells.add(x)
+			i = len(*s.Cells) // others have moved
+		}
+	}
 }
 
 // GrantEnds returns when a grant to the window or log of s, made at s.Now, ends.

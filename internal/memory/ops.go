@@ -36,7 +36,7 @@ func (c *call) settle(o *Op) {
 		}
 	case Ban:
 		c.place(o)
-		o.cells.Ban(c.now + o.N)
+		o.cells.Ban(c.now, o.N)
 		c.changed(o)
 	case Grant:
 		c.grant(o)

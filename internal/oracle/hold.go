@@ -64,6 +64,7 @@ func (h *holds) rewind(now int64) {
 func (p *pair) end(now int64) {
 	p.holds.rewind(now)
 	p.rewindGrants(now)
+	p.banned = min(p.banned, now+p.longest) // the clock may have gone back
 	all := slices.Clone(p.holds)
 	slices.SortStableFunc(all, func(a, b held) int { return int(a.start - b.start) })
 	for _, some := range all {
@@ -161,7 +162,7 @@ func (m *Model) settle(now int64, s *core.Settlement) {
 	case s.Grant != 0:
 		m.grant(now, s)
 	case s.Ban > 0:
-		p.banned = max(p.banned, now+s.Ban.Microseconds())
+		p.banned, p.longest = max(p.banned, now+s.Ban.Microseconds()), max(p.longest, s.Ban.Microseconds())
 	case s.Renew:
 		if some, ok := p.holds.release(s.At.UnixMicro(), cost, charged(s.Limits)); ok {
 			p.holds.add(now, some)
@@ -298,8 +299,7 @@ func (p *pair) add(g grant) {
 	p.add(b)
 }
 
-// rewindGrants shortens grants that last longer than a grant of now, because the clock went back. A grant of a window lasts as long as
-// the window.
+// rewindGrants shortens grants that last longer than a grant of now, because the clock went back: rewindWindow shortens those of windows.
 func (p *pair) rewindGrants(now int64) {
 	grants := p.grants
 	p.grants = nil
@@ -310,6 +310,22 @@ func (p *pair) rewindGrants(now int64) {
 		if now < g.ends {
 			p.add(g)
 		}
+	}
+}
+
+// rewindWindow moves grants of a limit with windows from after the next window into the window of now, because the clock went back.
+func (p *pair) rewindWindow(l core.Limit, now int64) {
+	id := stateOf(l)
+	w := fixedWindow{calendar: id.calendar}
+	_, end := w.window(id.period, now)
+	_, next := w.window(id.period, end)
+	grants := p.grants
+	p.grants = nil
+	for _, g := range grants {
+		if g.id == id && g.ends > next {
+			g.ends = end
+		}
+		p.add(g)
 	}
 }
 

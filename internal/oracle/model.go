@@ -30,11 +30,12 @@ type Model struct {
 
 // A pair is what the model remembers of a rule and a key.
 type pair struct {
-	states map[stateID]state
-	grants []grant
-	holds  holds
-	banned int64 // until this instant
-	reset  int64 // the instant after the last reset: charges made before it are not given back
+	states  map[stateID]state
+	grants  []grant
+	holds   holds
+	banned  int64 // until this instant
+	longest int64 // how long the longest ban was for, in microseconds
+	reset   int64 // the instant after the last reset: charges made before it are not given back
 }
 
 // A stateID names a state of a pair. Limits that differ only in their rate, burst, buckets or ban have the same state.
@@ -137,6 +138,9 @@ func (m *Model) open(now int64, claims []core.Claim) []*ask {
 		for _, l := range c.Limits {
 			if l.Rate > 0 {
 				p.state(stateOf(l)).rewind(l, now)
+				if l.Algorithm == core.FixedWindow || l.Calendar.Unit != 0 {
+					p.rewindWindow(l, now)
+				}
 			}
 		}
 	}

@@ -19,6 +19,21 @@ var rare = map[string][]Step{
 	"after 71 minutes a bucket forgets since when it has held one request": {
 		take("24/d", 9), take("24/d", 1), after(2*time.Hour, take("24/d", 1)), refund(1), take("24/d", 1),
 	},
+	"after the clock went back by a day, a ban lasts no longer than it was for": {
+		bans(2 * time.Minute), bans(time.Minute), after(-24*time.Hour, peek("5/m", 1)), after(2*time.Minute-time.Microsecond, peek("5/m", 1)),
+		after(time.Microsecond, take("5/m", 5)), after(time.Hour, take("5/m", 1)),
+	},
+	"after the clock went back by a day, grants of a fixed window end with the current one": {
+		grants("5/m;fixed-window", 7), after(time.Minute, grants("5/m;fixed-window", -2)), after(-24*time.Hour, peek("5/m;fixed-window", 3)),
+		after(time.Minute, take("5/m;fixed-window", 5)), peek("5/m;fixed-window", 1),
+	},
+	"after the clock went back by a day, grants of a calendar's day end with the current one": {
+		grants("5/d;calendar", -5), after(-72*time.Hour, peek("5/d;calendar", 1)), after(24*time.Hour, take("5/d;calendar", 5)),
+	},
+	"after the clock went back over the start of a window, its grants stay": {
+		grants("5/m;fixed-window", 7), grants("5/d;calendar", 7), after(-time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
+		after(time.Minute, peek("5/m;fixed-window", 12)),
+	},
 	"a bucket is empty within a tick": {
 		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
 		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),

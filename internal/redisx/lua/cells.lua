@@ -4,7 +4,7 @@
 --
 --   hold    n is the cost of its requests, count their number, group the limits that n is charged to at the end, and of their names
 --   grant   n is a number of requests, negative if they were taken away, and of is the kind of the limits
---   ban     of the pair
+--   ban     of the pair, n is for how long, or 0 if that is not known
 --   reset   what was charged before the instant n is not given back
 --
 -- The cells of a pair are in the order of their ends. A pair has one cell for the holds of the same 6 s and limits, one for the
@@ -25,9 +25,7 @@ local function newCell(kind, ends, n, of, count, group)
 end
 
 -- endOfHold returns when a hold of an instant ends.
-local function endOfHold(at)
-  return at - at % holdWidth + holdLife
-end
+local function endOfHold(at) return at - at % holdWidth + holdLife end
 
 -- sumCells sets what the cells of a pair come to.
 local function sumCells(pair)

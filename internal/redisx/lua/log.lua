@@ -6,9 +6,7 @@ local log = {size = 2}
 local maxMembers = 10000
 local many = 500 -- arguments of one command
 
-local function text(n)
-  return format('%d', n)
-end
+local function text(n) return format('%d', n) end
 
 -- eachPart calls a command with the names of the numbers from first to last of an instant: for ZADD after its score.
 local function eachPart(l, command, at, first, last)
@@ -103,9 +101,7 @@ function log.charge(l, now, cost)
   return keep(l, now, fresh)
 end
 
-function log.words(l)
-  return l.kind, l.kept
-end
+function log.words(l) return l.kind, l.kept end
 
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
 function log.refund(l, now, at, _, cost)

@@ -11,9 +11,7 @@ local failed, farOff, rare, held, full = -maxExact, -2 * maxExact, -3 * maxExact
 local out, numbers = {}, {} -- the texts that are replied, and the numbers of one of them
 
 -- heldOf returns what is held of a limit.
-local function heldOf(l)
-  return l.kind == 0 and l.pair.heldCount or l.pair.heldCost
-end
+local function heldOf(l) return l.kind == 0 and l.pair.heldCount or l.pair.heldCost end
 
 -- waitOf returns the wait of a limit in view of what the pair holds and its ban, and whether only holds are in the way.
 local function waitOf(plan, l, now)
@@ -179,7 +177,7 @@ settle[renew] = function(_, op, now)
 end
 
 settle[ban] = function(_, op, now)
-  addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), 0, 0))
+  addCell(op.pair, newCell(banCell, min(now + op.final, maxExact), op.final, 0))
 end
 
 settle[grant] = function(_, op, now)

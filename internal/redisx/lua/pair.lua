@@ -228,16 +228,16 @@ local function readCells(pair, value, at)
 end
 
 -- advanceCells brings the cells of a pair to now. It drops those that have ended, but not a ban, because the clock may go back. What a
--- hold held that has ended is charged to its limits, at its end. If the clock went back, no hold, and no grant that lasts one period, may
--- end later than a new one would.
+-- hold held that has ended is charged to its limits, at its end. If the clock went back, no hold, ban or grant may end later than a new
+-- one would.
 local function advanceCells(pair, now)
   local cells, kept = pair.cells, {}
   pair.cells = kept
   for i = 1, #cells do
     local cell = cells[i]
-    local latest = cell.kind == holdCell and endOfHold(now) or maxExact
-    if cell.kind == grantCell and cell.of % 24 >= 8 then
-      latest = now + floorDiv(cell.of, 24)
+    local latest = cell.kind == holdCell and endOfHold(now) or cell.kind == banCell and cell.n > 0 and now + cell.n or maxExact
+    if cell.kind == grantCell then
+      latest = cell.of % 24 >= 8 and now + floorDiv(cell.of, 24) or algorithms[4].latest(pair, cell, now)
     end
     if cell.ends > latest then
       cell.ends = latest

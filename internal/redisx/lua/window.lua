@@ -20,6 +20,17 @@ local function windowOf(l, at)
   return starts[i] or 0, starts[i + 1]
 end
 
+-- latest returns the latest end of a grant. If the clock went back, a grant of a window after the next one moves to the current one.
+function window.latest(pair, cell, now)
+  for _, l in ipairs(pair) do
+    local _, last = windowOf(l, now)
+    if l.kind == cell.of and cell.ends > select(2, windowOf(l, last)) then
+      return last
+    end
+  end
+  return cell.ends
+end
+
 -- untilUsed returns how long after now an opened window takes to count no more than n.
 function window.untilUsed(l, now, n)
   return l.used <= n and 0 or l.ends - now
@@ -51,9 +62,7 @@ function window.charge(l, _, cost)
   return l.ends
 end
 
-function window.words(l)
-  return l.kind, l.used, l.start, l.ends
-end
+function window.words(l) return l.kind, l.used, l.start, l.ends end
 
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
