@@ -132,14 +132,19 @@ func testOutcome(t *testing.T, a Adapter) {
 	}
 }
 
-// testOutcomeOfHead checks that the response to HEAD has no body, even if the handler writes one, as a handler for GET does.
+// testOutcomeOfHead checks that the response to HEAD has no body, even if the handler writes one, as a handler for GET does, and
+// that a client has not disconnected because an HTTP/2 server has ended the stream.
 func testOutcomeOfHead(t *testing.T, a Adapter) {
-	o := a.outcomeOf(t, ok, false, func(s *server) {
-		if resp, err := s.Client().Head(s.URL); err == nil {
-			_ = resp.Body.Close()
-		}
-	})
-	expect.True(t, o.Status == http.StatusOK && o.Bytes == 0 && o.Err == nil, "the outcome is %+v", o)
+	for _, http2 := range []bool{false, true} {
+		o := a.outcomeOf(t, func(w http.ResponseWriter, r *http.Request) {
+			ok(w, r)
+			if http2 {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+		}, http2, func(s *server) { s.do(http.MethodHead, "/").wantStatus(t, 200) })
+		expect.True(t, o.Status == http.StatusOK && o.Bytes == 0 && o.Err == nil, "HTTP/2 %v: the outcome is %+v", http2, o)
+	}
 }
 
 // outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which

@@ -3,6 +3,7 @@ package outcome
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 
@@ -29,7 +30,7 @@ func Of(r *http.Request, a Answer) core.Outcome {
 	if r.Method != http.MethodHead {
 		o.Bytes = max(a.Bytes, 0)
 	}
-	o.Err = cmp.Or(r.Context().Err(), a.Err)
+	o.Err = cmp.Or(disconnected(r, a), a.Err)
 	if !a.Returned {
 		o.Err = ErrPanic
 		if !a.Written {
@@ -37,4 +38,14 @@ func Of(r *http.Request, a Answer) core.Outcome {
 		}
 	}
 	return o
+}
+
+// disconnected returns the error of r's context. An HTTP/2 server cancels the context of HEAD when it has sent the header, which
+// ends the stream, so after that the context says nothing about the client.
+func disconnected(r *http.Request, a Answer) error {
+	err := r.Context().Err()
+	if a.Written && r.Method == http.MethodHead && r.ProtoMajor > 1 && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
