@@ -26,8 +26,7 @@ func cellsOf(line string) (cells []string) {
 func publicResults(t *testing.T) map[string]resultTable {
 	text := readText(t, "bench/RESULTS.md")
 	public, _, ok := strings.Cut(text, "\n## Inside\n")
-	expect.True(t, ok && !strings.Contains(text, "MISSED"),
-		"bench/RESULTS.md has no section about what is inside, or speaks of bounds")
+	expect.True(t, ok && !strings.Contains(text, "MISSED"), "bench/RESULTS.md has no section about what is inside, or speaks of bounds")
 	all := make(map[string]resultTable)
 	for _, section := range strings.Split(public, "\n### ")[1:] {
 		name, body, _ := strings.Cut(section, "\n")

@@ -16,8 +16,7 @@ import (
 func TestQuick(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, bench(t.Context(), []string{"-quick"}, &out, io.Discard))
-	expect.True(t, !strings.Contains(out.String(), "NaN") && !strings.Contains(out.String(), "Inf"),
-		"a number is none:\n%s", out.String())
+	expect.True(t, !strings.Contains(out.String(), "NaN") && !strings.Contains(out.String(), "Inf"), "a number is none:\n%s", out.String())
 	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "a server over sockets, memory", "gRPC over sockets, memory", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		expect.True(t, strings.Contains(out.String(), name), "there is no row about %s", name)
 	}

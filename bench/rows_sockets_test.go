@@ -138,8 +138,7 @@ func TestLoadUsesItsConnections(t *testing.T) {
 		n := answer.(sample)
 		expect.True(t, n[0] >= 1 && n[1] > 0 && n[2] > 0 && n[3] >= n[2], "got %v: requests, per second, p50, p99", n)
 	}
-	expect.True(t, len(conns) <= 3 && len(users) >= 2,
-		"%d connections of %d users, want at most 3 of several", len(conns), len(users))
+	expect.True(t, len(conns) <= 3 && len(users) >= 2, "%d connections of %d users, want at most 3 of several", len(conns), len(users))
 	status = http.StatusTooManyRequests
 	_, err := clients.answer(line)
 	expect.True(t, err != nil && strings.Contains(err.Error(), "429"), "a denied request: %v", err)

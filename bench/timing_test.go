@@ -100,8 +100,7 @@ func TestLoadTakesItsTime(t *testing.T) {
 		expect.True(t, err == nil && got[0] >= 800 && got[0] <= 850 && got[1] == 3000,
 			"one caller: %v, %v, want about 833 per second and a p99 of 3000 µs", got, err)
 		got, err = e.load(s, 1, uniform(10), admitted, typical)()
-		expect.True(t, err == nil && got[0] == 1000 && got[1] == 3000,
-			"one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
+		expect.True(t, err == nil && got[0] == 1000 && got[1] == 3000, "one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
 	})
 }
 

@@ -58,9 +58,7 @@ func limitedBy(t *testing.T, err error) *client.LimitedError {
 
 // usedUp is a server that has one request, and then none for d.
 func usedUp(d time.Duration) *server {
-	return serve(func(w http.ResponseWriter, r *http.Request) {
-		write(w, 200, gitHub("60", "0", seconds(d), "core")...)
-	})
+	return serve(func(w http.ResponseWriter, r *http.Request) { write(w, 200, gitHub("60", "0", seconds(d), "core")...) })
 }
 
 // TestTooLongWaitFailsAtOnce checks that nothing is sent and no time passes if the wait is longer than MaxWait, or than the time

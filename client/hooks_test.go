@@ -177,9 +177,7 @@ func TestPanics(t *testing.T) {
 				r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
 			}
 			func() {
-				defer func() {
-					expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open)
-				}()
+				defer func() { expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open) }()
 				_, _ = row.transport.RoundTrip(r)
 			}()
 			tr, wait := row.transport, time.Duration(0)
@@ -219,8 +217,7 @@ func TestOnWait(t *testing.T) {
 		r := request(t, "http://api.example/")
 		resp := must.Get(tr.RoundTrip(r))(t)
 		resp.Body.Close()
-		expect.True(t, len(announced) == 1 && announced[0] == 10*time.Second && of[0] == r,
-			"announced %v, want once 10s", announced)
+		expect.True(t, len(announced) == 1 && announced[0] == 10*time.Second && of[0] == r, "announced %v, want once 10s", announced)
 		get(t, &http.Client{Transport: tr}, "/")
 		expect.Equal(t, len(announced), 1, "announced %v for a request that need not wait", announced)
 	})

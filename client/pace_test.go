@@ -21,9 +21,7 @@ func spend(t *testing.T, s *server, tr *client.Transport, n int) []time.Duration
 	start := time.Now()
 	var all sync.WaitGroup
 	for range n {
-		all.Go(func() {
-			expect.Equal(t, get(t, c, "/"), 200, "status")
-		})
+		all.Go(func() { expect.Equal(t, get(t, c, "/"), 200, "status") })
 	}
 	all.Wait()
 	return s.requests(start)

@@ -42,9 +42,7 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 		synctest.Wait()
 		get(t, c, "/?last")
 		all.Go(func() {
-			defer func() {
-				expect.NotEqual(t, recover(), nil, "OnWait was not called")
-			}()
+			defer func() { expect.NotEqual(t, recover(), nil, "OnWait was not called") }()
 			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic")) // the slow response admits it
 		})
 		all.Wait()
@@ -211,8 +209,7 @@ func TestErrorResponseKeepsTheLimit(t *testing.T) {
 	for _, status := range []int{500, 502} {
 		synctest.Test(t, func(t *testing.T) {
 			sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{status, nil})
-			expect.True(t, sent[0] <= 0 && sent[1] == time.Millisecond,
-				"after %d sent at %v, want one ahead of the others", status, sent)
+			expect.True(t, sent[0] <= 0 && sent[1] == time.Millisecond, "after %d sent at %v, want one ahead of the others", status, sent)
 		})
 	}
 }

@@ -151,8 +151,7 @@ func TestCheckCost(t *testing.T) {
 	for _, tt := range tests {
 		l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(tt.cost) })}))
 		d, err := l.Check(get("/"))
-		expect.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == 1,
-			"%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
+		expect.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == 1, "%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
 		expect.True(t, tt.allowed || d.Results[0].RetryAfter == core.Never,
 			"%s: got RetryAfter %v, want Never", tt.why, d.Results[0].RetryAfter)
 		expect.Equal(t, remaining(t, l, "r"), tt.left, "%s: left", tt.why)
@@ -161,9 +160,7 @@ func TestCheckCost(t *testing.T) {
 
 func TestCheckTier(t *testing.T) {
 	var tier []core.Limit
-	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) {
-		r.Tier = func(*http.Request) []core.Limit { return tier }
-	})}))
+	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { return tier } })}))
 	steps := []struct {
 		why  string
 		tier []core.Limit

@@ -34,8 +34,7 @@ func TestGuardChargesOnce(t *testing.T) {
 	}
 	third, err := l.Check(r)
 	expect.Equal(t, third.At, first.At, "instant of the third decision")
-	expect.True(t, err == nil && third.Results[0].Remaining == 4,
-		"checked after: got %+v, %v; want the first decision", third, err)
+	expect.True(t, err == nil && third.Results[0].Remaining == 4, "checked after: got %+v, %v; want the first decision", third, err)
 	expect.Equal(t, len(seen.seen), 1, "how often observers were called")
 }
 
@@ -170,8 +169,7 @@ func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
 	r, outer, _ := guard(core.Must(core.New([]core.Rule{perHour("a", 5)})), get("/"))
 	guard(core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})), r)
 	expect.Equal(t, seen.At, outer.At, "instant of the decision")
-	expect.True(t, seen.Allowed && len(seen.Results) == 1,
-		"got %+v, want what the outer limiter has decided", seen)
+	expect.True(t, seen.Allowed && len(seen.Results) == 1, "got %+v, want what the outer limiter has decided", seen)
 }
 
 func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
@@ -354,8 +352,7 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 		must.True(t, err == nil && again.Admitted() && again.Watches() && outer.Watches(),
 			"got %+v, %v; want the rerouted request admitted: its own hold must not deny it", again.Decision(), err)
 		third, err := l.Guard(again.Request().Context(), again.Request(), nil)
-		must.True(t, err == nil && third.Admitted() && !third.Watches(),
-			"got %+v, %v; want nothing more held", third.Decision(), err)
+		must.True(t, err == nil && third.Admitted() && !third.Watches(), "got %+v, %v; want nothing more held", third.Decision(), err)
 		expect.True(t, core.SetCost(third.Request().Context(), "login", 3) && core.SetCost(third.Request().Context(), "api", 7),
 			"the handler cannot set the cost of both rules")
 		time.Sleep(3 * time.Minute) // both are renewed

@@ -141,8 +141,7 @@ func TestObserversOfSettlements(t *testing.T) {
 		g.Settle(core.Outcome{Status: 201, Bytes: 10})
 	})
 	s.want(t, "a 1→3", "b 5→5")
-	must.True(t, len(seen.seen) == 2 && seen.seen[0].Outcome == nil,
-		"observers saw %+v, want the decision, then the settlement", seen.seen)
+	must.True(t, len(seen.seen) == 2 && seen.seen[0].Outcome == nil, "observers saw %+v, want the decision, then the settlement", seen.seen)
 	o := seen.seen[1]
 	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Charged != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
 		t.Errorf("got %+v with outcome %+v", o, o.Outcome)

@@ -54,8 +54,7 @@ func TestTightest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, ok := core.Decision{Results: tt.results}.Tightest()
-		expect.True(t, ok == (tt.want != "") && got.Rule == tt.want,
-			"%s: got rule %q, %v; want %q", tt.why, got.Rule, ok, tt.want)
+		expect.True(t, ok == (tt.want != "") && got.Rule == tt.want, "%s: got rule %q, %v; want %q", tt.why, got.Rule, ok, tt.want)
 	}
 }
 

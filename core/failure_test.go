@@ -58,8 +58,7 @@ func TestFailureModes(t *testing.T) {
 			}
 			expect.True(t, d.Allowed == tt.allowed && slices.Equal(names, tt.results),
 				"got %+v, want allowed %v and results of %q", d, tt.allowed, tt.results)
-			must.True(t, len(seen.seen) == 1 && seen.seen[0].Allowed == tt.allowed,
-				"observers saw %+v, want the decision once", seen.seen)
+			must.True(t, len(seen.seen) == 1 && seen.seen[0].Allowed == tt.allowed, "observers saw %+v, want the decision once", seen.seen)
 			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection lost")
 			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
@@ -358,8 +357,7 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 				}
 				expect.True(t, admitted <= 2*tt.bound && admitted >= tt.bound,
 					"admitted %d, want from %d to %d", admitted, tt.bound, 2*tt.bound)
-				expect.True(t, degraded != 0 && degraded != 6000,
-					"%d of 6000 decisions were degraded: the store did not flap", degraded)
+				expect.True(t, degraded != 0 && degraded != 6000, "%d of 6000 decisions were degraded: the store did not flap", degraded)
 			})
 		})
 	}

@@ -263,8 +263,7 @@ func TestBan(t *testing.T) {
 	}
 	s.err = errUnreachable
 	err := l.Ban(t.Context(), "login", "other", time.Hour)
-	expect.True(t, errors.Is(err, core.ErrUnavailable) && strings.HasPrefix(err.Error(), "spillgate: store unavailable: "),
-		"got %v", err)
+	expect.True(t, errors.Is(err, core.ErrUnavailable) && strings.HasPrefix(err.Error(), "spillgate: store unavailable: "), "got %v", err)
 	fallback.want(t, "ban login 1h0m0s", "ban login 87600h0m0s", "ban login 1h0m0s")
 }
 

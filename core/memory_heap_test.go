@@ -95,8 +95,7 @@ func TestDroppedKeysFreeWhatTheyRemember(t *testing.T) {
 			for i := range 50 {
 				time.Sleep(time.Millisecond)
 				for k := range 500 {
-					must.True(t, admits(m, one(fmt.Sprint(round, k), limits...)),
-						"round %d, request %d of key %d denied", round, i, k)
+					must.True(t, admits(m, one(fmt.Sprint(round, k), limits...)), "round %d, request %d of key %d denied", round, i, k)
 				}
 			}
 			time.Sleep(4 * time.Second)
@@ -115,9 +114,7 @@ func TestTakeOnAKnownKeyAllocatesNothing(t *testing.T) {
 	results := make([]core.Result, 0, 8)
 	for _, cost := range []int{1, 1000} { // admitted at first, and denied
 		claims[0].Cost = cost
-		n := testing.AllocsPerRun(50, func() {
-			must.Get(m.Take(context.Background(), claims, results[:0]))(t)
-		})
+		n := testing.AllocsPerRun(50, func() { must.Get(m.Take(context.Background(), claims, results[:0]))(t) })
 		expect.Equal(t, n, 0, "cost %d: allocations", cost)
 	}
 }

@@ -140,10 +140,7 @@ func TestObservationAllocatesNothing(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}},
 		core.WithObserver(func(_ context.Context, o *core.Observation) { observed += len(o.Claims) })))
 	key, r := core.Claim{Rule: "r", Key: "k"}, get("/")
-	for name, decide := range map[string]func(){
-		"Take":  func() { l.Take(t.Context(), key) },
-		"Check": func() { l.Check(r) },
-	} {
+	for name, decide := range map[string]func(){"Take": func() { l.Take(t.Context(), key) }, "Check": func() { l.Check(r) }} {
 		decide()
 		expect.AtMost(t, testing.AllocsPerRun(1000, decide), 1, "%s: allocations as without an observer", name)
 	}

@@ -387,9 +387,7 @@ func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 				expect.NoError(t, l.Settle(t.Context(), d, "login", 1), "settle")
 			})
 		}
-		callers.Go(func() {
-			expect.NoError(t, l.Reset(t.Context(), "login", "other"), "reset")
-		})
+		callers.Go(func() { expect.NoError(t, l.Reset(t.Context(), "login", "other"), "reset") })
 		callers.Wait()
 		peek := core.Claim{Rule: "login", Key: "failing", Limits: login.Limits, Peek: true}
 		results := must.Get(s.memory.Take(t.Context(), []core.Claim{peek}, nil))(t)

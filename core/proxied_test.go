@@ -73,8 +73,7 @@ func TestUntrustedProxyIsLoggedOnce(t *testing.T) {
 				t.Errorf("%d lines:\n%s", lines, &log)
 			}
 			for _, want := range append(row.want, "level=WARN", "rule=api") {
-				expect.True(t, row.want == nil || strings.Contains(log.String(), want),
-					"the log does not say %s:\n%s", want, &log)
+				expect.True(t, row.want == nil || strings.Contains(log.String(), want), "the log does not say %s:\n%s", want, &log)
 			}
 		})
 	}

@@ -87,8 +87,7 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		must.True(t, identical(r, r.WithContext(r.Context())), "a copy is not identical")
 	}
 	for f := range fieldsOf(reflect.TypeFor[http.Request]()) {
-		expect.True(t, !f.IsExported() || !identical(r, changedRequest(r, f.Name)),
-			"a request with another %s is identical", f.Name)
+		expect.True(t, !f.IsExported() || !identical(r, changedRequest(r, f.Name)), "a request with another %s is identical", f.Name)
 	}
 	set := r.WithContext(r.Context())
 	set.SetPathValue("id", "7")
@@ -99,8 +98,7 @@ func TestIdenticalSeesEachChange(t *testing.T) {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, own *http.Request) {
 			routed++
-			expect.True(t, !identical(before, own) && own.PathValue("id") == "7",
-				"a request that mux %d has routed is identical", routed)
+			expect.True(t, !identical(before, own) && own.PathValue("id") == "7", "a request that mux %d has routed is identical", routed)
 			before = own
 		})
 		mux.ServeHTTP(httptest.NewRecorder(), before.WithContext(before.Context()))

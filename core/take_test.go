@@ -290,8 +290,7 @@ func TestGrants(t *testing.T) {
 	s.fault = unreachable
 	expect.Fails(t, l.Grant(t.Context(), "plan", "k", 1000), "a grant without the store succeeds")
 	got := l.Grants()
-	expect.True(t, got.Made["plan"] == 120 && got.Made["other"] == 1 && len(got.Last) == 100,
-		"made %v, %d listed", got.Made, len(got.Last))
+	expect.True(t, got.Made["plan"] == 120 && got.Made["other"] == 1 && len(got.Last) == 100, "made %v, %d listed", got.Made, len(got.Last))
 	if first, last := got.Last[0], got.Last[99]; first.Rule != "other" || first.Key != "k2" || first.Requests != -7 || first.At.IsZero() || last.Requests != 22 {
 		t.Errorf("got %+v first and %+v last", first, last)
 	}

@@ -135,8 +135,7 @@ func TestPeekSaysHowLongToWait(t *testing.T) {
 		for range 3 {
 			p, _ := l.Peek(get("/"))
 			d, _ := l.Check(get("/"))
-			expect.True(t, p.Allowed == d.Allowed && p.Wait == d.Wait && p.RetryAfter() == d.RetryAfter(),
-				"peek said %+v, check %+v", p, d)
+			expect.True(t, p.Allowed == d.Allowed && p.Wait == d.Wait && p.RetryAfter() == d.RetryAfter(), "peek said %+v, check %+v", p, d)
 		}
 	})
 }
@@ -153,8 +152,7 @@ func TestSeveralRulesWait(t *testing.T) {
 			d, err := l.Check(get("/"))
 			must.True(t, err == nil && d.Allowed && d.Wait == want[2]*time.Millisecond, "request %d: %+v, %v", i, d, err)
 			for j, r := range d.Results {
-				expect.True(t, r.Wait == want[j]*time.Millisecond,
-					"request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
+				expect.True(t, r.Wait == want[j]*time.Millisecond, "request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
 			}
 		}
 		d, _ := l.Check(get("/"))
@@ -444,8 +442,7 @@ func TestGuardSleeps(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, cancel)
 		g, err := l.Guard(ctx, get("/"), nil)
-		expect.True(t, errors.Is(err, core.ErrUnavailable) && errors.Is(err, context.Canceled) && !g.Admitted(),
-			"canceled: %v", err)
+		expect.True(t, errors.Is(err, core.ErrUnavailable) && errors.Is(err, context.Canceled) && !g.Admitted(), "canceled: %v", err)
 		_, ok := core.FromContext(g.Request().Context())
 		expect.True(t, !ok, "the context of a canceled request carries a decision")
 		g.End()
@@ -810,8 +807,7 @@ func TestLateReplyOfTheStore(t *testing.T) {
 			}
 			cancel()
 			d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all", Peek: true}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
-			expect.True(t, d.Wait <= 5*time.Second && d.Results[1].Remaining == 8,
-				"%s: %+v, want that nothing is charged", name, d)
+			expect.True(t, d.Wait <= 5*time.Second && d.Results[1].Remaining == 8, "%s: %+v, want that nothing is charged", name, d)
 			time.Sleep(time.Minute)
 		}
 	})

@@ -78,8 +78,7 @@ func TestBan(t *testing.T) {
 	form := url.Values{"rule": {"api"}, "key": {"user:ann"}, "duration": {"1h"}}
 	status, answer := s.post(t, "ban", form)
 	limit, _ := answer["limits"].([]any)[0].(map[string]any)
-	expect.True(t, status == 200 && limit["remaining"] == 0.0 && limit["retryAfter"].(float64) >= 3_500_000,
-		"got %d, %v", status, answer)
+	expect.True(t, status == 200 && limit["remaining"] == 0.0 && limit["retryAfter"].(float64) >= 3_500_000, "got %d, %v", status, answer)
 	if status, answer := s.post(t, "reset", form); status != 200 || answer["limits"].([]any)[0].(map[string]any)["remaining"] != 3.0 {
 		t.Errorf("reset: got %d, %v", status, answer)
 	}

@@ -141,10 +141,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestConstructorsPanicOnNil(t *testing.T) {
-	for name, construct := range map[string]func(){
-		"New":       func() { dashboard.New(nil) },
-		"WithReset": func() { dashboard.WithReset(nil) },
-	} {
+	for name, construct := range map[string]func(){"New": func() { dashboard.New(nil) }, "WithReset": func() { dashboard.WithReset(nil) }} {
 		func() {
 			defer func() {
 				err, _ := recover().(error)

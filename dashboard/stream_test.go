@@ -23,8 +23,7 @@ func TestEventHasTheCounts(t *testing.T) {
 	s.ask("ann", "ann", "ann", "ann", "ann", "bob", "")
 	e := s.event(t, "")
 	requests := e["requests"].(map[string]any)
-	expect.True(t, requests["allowed"] == 4.0 && requests["denied"] == 2.0 && requests["no_key"] == 1.0,
-		"got requests %v", requests)
+	expect.True(t, requests["allowed"] == 4.0 && requests["denied"] == 2.0 && requests["no_key"] == 1.0, "got requests %v", requests)
 	rules := e["rules"].([]any)
 	must.Equal(t, len(rules), 2, "rules %v", rules)
 	api := rules[0].(map[string]any)
@@ -39,8 +38,7 @@ func TestEventHasTheCounts(t *testing.T) {
 	}
 	sums := e["history"].([]any)
 	expect.True(t, sum(sums[0])+sum(sums[2]) == 4 && sum(sums[1]) == 2, "got history %v", sums)
-	expect.True(t, e["file"].(map[string]any)["hash"] == "abcdef" && e["reset"] == false,
-		"got file %v, reset %v", e["file"], e["reset"])
+	expect.True(t, e["file"].(map[string]any)["hash"] == "abcdef" && e["reset"] == false, "got file %v, reset %v", e["file"], e["reset"])
 	if one := s.event(t, "?rule=trial")["history"].([]any); sum(one[0]) != 2 || sum(one[1]) != 0 || sum(one[2]) != 2 { // the rule api denied two of four
 		t.Errorf("rule trial: got history %v", one)
 	}

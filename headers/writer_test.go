@@ -48,8 +48,7 @@ func TestResetAndRetryAfterAgree(t *testing.T) {
 				t.Errorf("at %v, wait %v: Reset %v, want the first whole second not before %v", at, wait, reset, ready)
 			}
 			retry := time.Duration(number(t, epoch.Get("Retry-After"))) * time.Second
-			expect.True(t, retry >= wait && retry-wait < time.Second,
-				"wait %v: Retry-After %v, want the wait rounded up", wait, retry)
+			expect.True(t, retry >= wait && retry-wait < time.Second, "wait %v: Retry-After %v, want the wait rounded up", wait, retry)
 			if got := delta.Get("X-RateLimit-Reset"); got != epoch.Get("Retry-After") {
 				t.Errorf("wait %v: Reset as a delta is %s, want the %s of Retry-After", wait, got, epoch.Get("Retry-After"))
 			}
@@ -83,8 +82,7 @@ func TestJoin(t *testing.T) {
 	h := http.Header{}
 	headers.Join(note("first"), nil, headers.GitHub, note("last"), headers.IETF)(h, scenarios[0].d)
 	expect.Elements(t, order, []string{"first", "last"}, "order")
-	expect.True(t, h.Get("X-RateLimit-Limit") == "100" && h.Get("RateLimit") == `"api";r=50;t=1`,
-		"joined writers left out a field: %v", h)
+	expect.True(t, h.Get("X-RateLimit-Limit") == "100" && h.Get("RateLimit") == `"api";r=50;t=1`, "joined writers left out a field: %v", h)
 	headers.Join()(h, scenarios[0].d)
 }
 

@@ -15,9 +15,7 @@ import (
 )
 
 // remoteIPCases are the cases of TestRemoteIP.
-var remoteIPCases = []struct {
-	why, remote, want string
-}{
+var remoteIPCases = []struct{ why, remote, want string }{
 	{"IPv4", "203.0.113.9:4000", "ip:203.0.113.9"},
 	{"IPv6", "[2001:db8:1:2:3:4:5:6]:4000", "ip:2001:db8:1:2::/64"},
 	{"the other /64", "[2001:db8:1:3:3:4:5:6]:4000", "ip:2001:db8:1:3::/64"},

@@ -180,9 +180,7 @@ func TestPattern(t *testing.T) {
 		{"a space within a path is not behind a method", "/a b", "route:/a b"},
 		{"gin", "/users/:id/*rest", "route:/users/:id/*rest"},
 	} {
-		t.Run(row.why, func(t *testing.T) {
-			checkKey(t, Pattern, &http.Request{Method: "GET", Pattern: row.pattern}, row.want)
-		})
+		t.Run(row.why, func(t *testing.T) { checkKey(t, Pattern, &http.Request{Method: "GET", Pattern: row.pattern}, row.want) })
 	}
 }
 

@@ -10,9 +10,7 @@ import (
 func TestForwarded(t *testing.T) {
 	behind := ClientIP{Trusted: prefixes("10.0.0.0/8", "2001:db8:ffff::/48"), Header: "forwarded"}
 	const stop = "ip:unresolved:10.0.0.1"
-	for _, row := range []struct {
-		why, value, want string
-	}{
+	for _, row := range []struct{ why, value, want string }{
 		{"a token", "for=198.51.100.7", "ip:198.51.100.7"},
 		{"a quoted string", `for="198.51.100.7"`, "ip:198.51.100.7"},
 		{"a port needs quotes", `for="198.51.100.7:80"`, "ip:198.51.100.7"},
@@ -72,9 +70,7 @@ func TestForwarded(t *testing.T) {
 		{"nor a trailing backslash", `for=1.1.1.1;x="\, for="198.51.100.7"`, "ip:198.51.100.7"},
 		{"nor a hop that is walked past", `for="x, for="198.51.100.7", for="10.0.0.2"`, "ip:198.51.100.7"},
 	} {
-		t.Run(row.why, func(t *testing.T) {
-			checkClientIP(t, behind, request("10.0.0.1:80", "Forwarded", row.value), row.want)
-		})
+		t.Run(row.why, func(t *testing.T) { checkClientIP(t, behind, request("10.0.0.1:80", "Forwarded", row.value), row.want) })
 	}
 }
 
@@ -217,9 +213,7 @@ func TestClientIPRules(t *testing.T) {
 		{"11: also if every peer is believed", ClientIP{Hops: 1}, "10.0.0.1", []string{xff, "198.51.100.7"}, "invalid"},
 		{"11: no peer, no key, whatever the header says", ClientIP{Hops: 1}, "", []string{xff, "198.51.100.7"}, "error"},
 	} {
-		t.Run(row.why, func(t *testing.T) {
-			checkClientIP(t, row.config, request(row.remote, row.lines...), row.want)
-		})
+		t.Run(row.why, func(t *testing.T) { checkClientIP(t, row.config, request(row.remote, row.lines...), row.want) })
 	}
 }
 

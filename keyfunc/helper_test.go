@@ -36,8 +36,7 @@ func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 	got, err := fn(r)
 	if failures[want] != nil {
 		for name, kind := range failures {
-			expect.True(t, got == "" && errors.Is(err, kind) == (name == want),
-				"got %q, %v, want an error of kind %q only", got, err, want)
+			expect.True(t, got == "" && errors.Is(err, kind) == (name == want), "got %q, %v, want an error of kind %q only", got, err, want)
 		}
 		return
 	}

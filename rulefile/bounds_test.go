@@ -197,8 +197,7 @@ func TestFirstMistakesAreReported(t *testing.T) {
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
 		var mistakes rulefile.Mistakes
-		must.True(t, errors.As(err, &mistakes) && len(mistakes) == min(n, 101),
-			"%d mistakes are reported as %d", n, len(mistakes))
+		must.True(t, errors.As(err, &mistakes) && len(mistakes) == min(n, 101), "%d mistakes are reported as %d", n, len(mistakes))
 		for i, m := range mistakes[:min(n, 100)] {
 			expect.True(t, m.Line == i+2 && !strings.Contains(m.Text, "more mistake"),
 				"of %d, mistake %d is %d:%d: %s", n, i+1, m.Line, m.Column, m.Text)
@@ -242,8 +241,7 @@ func FuzzParse(f *testing.F) {
 		var mistakes rulefile.Mistakes
 		must.True(t, errors.As(err, &mistakes) && len(mistakes) != 0 && file == nil, "%q: got %v, %v", src, file, err)
 		for _, m := range mistakes {
-			must.True(t, m.Line >= 1 && m.Column >= 1 && m.Text != "" && strings.Count(m.Error(), "\n") == 2,
-				"%q: got %+v", src, m)
+			must.True(t, m.Line >= 1 && m.Column >= 1 && m.Text != "" && strings.Count(m.Error(), "\n") == 2, "%q: got %+v", src, m)
 		}
 	})
 }

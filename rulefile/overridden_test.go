@@ -194,8 +194,7 @@ func TestPreflightsAreSkippedOnlyIfTheFileSaysSo(t *testing.T) {
 		r := httptest.NewRequest(http.MethodOptions, "/", nil)
 		r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
 		d, err := core.Must(core.New(file.Rules)).Peek(r)
-		expect.True(t, err == nil && (len(d.Results) == 0) == skipped,
-			"%s: got %+v, %v; want skipped %v", skip, d.Results, err, skipped)
+		expect.True(t, err == nil && (len(d.Results) == 0) == skipped, "%s: got %+v, %v; want skipped %v", skip, d.Results, err, skipped)
 	}
 }
 

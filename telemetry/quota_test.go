@@ -34,9 +34,7 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 		tel := telemetry.New(telemetry.Options{Top: 50})
 		l := core.Must(core.New([]core.Rule{partners, {Name: "other", Key: partners.Key, Routes: []string{"/other"}, Limits: []core.Limit{core.PerDay(5)}}}, core.WithObserver(tel.Observe)))
 		tel.Attach(l)
-		take := func(c core.Claim) {
-			must.Get(l.Take(t.Context(), c))(t)
-		}
+		take := func(c core.Claim) { must.Get(l.Take(t.Context(), c))(t) }
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("User", "partner-1")
 		for range 3 {

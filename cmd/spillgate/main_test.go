@@ -135,8 +135,7 @@ func TestBusyPort(t *testing.T) {
 	addr := listenQuietly(t).Addr().String()
 	code, stdout, stderr := execute(t, "demo", "--addr", addr)
 	want := "spillgate: cannot listen on " + addr + ": the port is in use; choose another with --addr\n"
-	expect.True(t, code == 1 && stdout == "" && stderr == want,
-		"exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
+	expect.True(t, code == 1 && stdout == "" && stderr == want, "exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
 }
 
 func listenQuietly(t *testing.T) net.Listener {

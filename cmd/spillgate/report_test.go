@@ -42,8 +42,7 @@ func TestReadNumbers(t *testing.T) {
 			numbers{"5", "3", "in 2s"}, true},
 		{"the tightest of several", map[string]string{"RateLimit": `"a-1s";r=8;t=1,"a-1m";r=9;t=3,"a-1h";r=99`,
 			"RateLimit-Policy": `"a-1s";q=10;w=1,"a-1m";q=60;w=60,"a-1h";q=100;w=3600`}, numbers{"60", "9", "in 3s"}, true},
-		{"nothing to come back", map[string]string{"RateLimit": `"a";r=0`, "RateLimit-Policy": `"a";q=0;w=1`},
-			numbers{"0", "0", ""}, true},
+		{"nothing to come back", map[string]string{"RateLimit": `"a";r=0`, "RateLimit-Policy": `"a";q=0;w=1`}, numbers{"0", "0", ""}, true},
 		{"a limit without its policy", map[string]string{"RateLimit": `"a";r=1`, "RateLimit-Policy": `"b";q=2;w=1`}, numbers{}, false},
 		{"no headers", nil, numbers{}, false},
 	} {
@@ -104,8 +103,7 @@ func TestTraffic(t *testing.T) {
 	expect.AtLeast(t, abuser.denied.Load(), abuser.served.Load(), "the abuser is not limited:\n%s", table)
 	expect.True(t, guesser.served.Load() == 5 && guesser.denied.Load() == 75 && knower.served.Load() == 80,
 		"want 5 wrong passwords and then denials, and 80 right ones served:\n%s", table)
-	expect.True(t, forger.denied.Load() != 0 && good.served.Load() != 0,
-		"the forger evades, or the good client is denied:\n%s", table)
+	expect.True(t, forger.denied.Load() != 0 && good.served.Load() != 0, "the forger evades, or the good client is denied:\n%s", table)
 	expect.True(t, pro.served.Load() > free.served.Load(), "the paid plan makes no difference:\n%s", table)
 	if got := httptest.NewRecorder(); true {
 		h.ServeHTTP(got, httptest.NewRequest("GET", "http://localhost/", nil))

@@ -93,8 +93,7 @@ Rules that do not apply:
   api: no pattern matches: /api/
   pro: it has no patterns, so it applies to every path; X-Plan is free, want pro
 `
-	expect.True(t, code == 0 && stdout == want && stderr == "",
-		"exit code %d, stderr %q, stdout\n%s\nwant\n%s", code, stderr, stdout, want)
+	expect.True(t, code == 0 && stdout == want && stderr == "", "exit code %d, stderr %q, stdout\n%s\nwant\n%s", code, stderr, stdout, want)
 }
 
 func TestExplainJSON(t *testing.T) {

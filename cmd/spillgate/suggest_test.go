@@ -36,8 +36,7 @@ func TestSuggestPrintsARulesFile(t *testing.T) {
 	log := fileWith(t, clientsLog())
 	for _, args := range [][]string{nil, {"--key", "first(header(User-Agent), ip)", "--match", "GET /0", "--match", "/1", "--name", "it's"}, {"--keep", "80"}} {
 		code, stdout, stderr := execute(t, append([]string{"suggest", log}, args...)...)
-		must.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "\x1b"),
-			"exit code %d, stderr %q\n%s", code, stderr, stdout)
+		must.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "\x1b"), "exit code %d, stderr %q\n%s", code, stderr, stdout)
 		file := fileWith(t, stdout)
 		if code, stdout, stderr := execute(t, "check", file); code != 0 {
 			t.Errorf("check does not take it: %s%s", stdout, stderr)

@@ -32,8 +32,7 @@ func documentedRights(t *testing.T) (single, cluster []string) {
 	for _, m := range rights.FindAllStringSubmatch(onCluster, -1) {
 		cluster = append(cluster, m[1])
 	}
-	must.True(t, ok && len(single) >= 10 && len(cluster) != 0,
-		"docs/redis.md lists the rights %q and, on a Cluster, %q", single, cluster)
+	must.True(t, ok && len(single) >= 10 && len(cluster) != 0, "docs/redis.md lists the rights %q and, on a Cluster, %q", single, cluster)
 	return single, cluster
 }
 

@@ -198,8 +198,7 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 		if r.Remaining >= want-1 {
 			near++
 		}
-		must.True(t, r.ResetAfter >= r.RefillAfter && r.RefillAfter > 0 && r.RefillAfter <= 1201*time.Second,
-			"lease %v: %+v", lease, r)
+		must.True(t, r.ResetAfter >= r.RefillAfter && r.RefillAfter > 0 && r.RefillAfter <= 1201*time.Second, "lease %v: %+v", lease, r)
 		must.Equal(t, time.Since(r.At.Truncate(time.Microsecond)), 0, "lease %v: decided ago, by the clock of the server", lease)
 	}
 	expect.NotEqual(t, l.StoreHealth().Leases.Decisions, 0, "lease %v: no decision came from it", lease)

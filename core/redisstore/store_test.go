@@ -73,8 +73,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		for name, err := range map[string]error{
 			"Validate": s.Validate(), "Take": take, "Settle": s.Settle(ctx, nil), "Reset": s.Reset(ctx, nil), "core.New": inNew,
 		} {
-			expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), want),
-				"%s: error %q, want %q", name, err, want)
+			expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), want), "%s: error %q, want %q", name, err, want)
 		}
 		expect.Equal(t, s.Repaired(), 0, "%s: repaired", want)
 	}

@@ -54,9 +54,7 @@ func newRule(change func(*core.Rule)) error {
 
 // newLimit returns a maker of the error of a rule whose second limit is l.
 func newLimit(l core.Limit) func() error {
-	return func() error {
-		return newRule(func(r *core.Rule) { r.Limits = []core.Limit{core.PerSecond(1), l} })
-	}
+	return func() error { return newRule(func(r *core.Rule) { r.Limits = []core.Limit{core.PerSecond(1), l} }) }
 }
 
 // options returns a maker of the error of a limiter with opts.

@@ -110,8 +110,7 @@ func TestMessagesOfAWebSocket(t *testing.T) {
 	handled := 0
 	next := func() (string, error) { return "hi", nil }
 	err = read(t.Context(), messages, "user:ann", next, func(string) { handled++ })
-	expect.True(t, errors.Is(err, errTooFast) && handled >= 20 && handled <= 25,
-		"%d messages handled, %v; want about 20", handled, err)
+	expect.True(t, errors.Is(err, errTooFast) && handled >= 20 && handled <= 25, "%d messages handled, %v; want about 20", handled, err)
 }
 
 func TestGraphQL(t *testing.T) {
@@ -165,6 +164,5 @@ func TestWebhooks(t *testing.T) {
 		err := c.send(t.Context(), "acme", s.URL, "{}")
 		must.True(t, err == nil || errors.As(err, &later), "%v", err)
 	}
-	expect.True(t, received >= 10 && received <= 29 && later.wait > 0,
-		"%d received, last wait %v; want some denied", received, later.wait)
+	expect.True(t, received >= 10 && received <= 29 && later.wait > 0, "%d received, last wait %v; want some denied", received, later.wait)
 }

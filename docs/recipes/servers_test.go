@@ -34,9 +34,7 @@ func TestConnections(t *testing.T) {
 		client.(*redis.Client).Options().TLSConfig.RootCAs = roots
 		decides(t, client)
 	})
-	t.Run("Sentinel", func(t *testing.T) {
-		decides(t, bySentinel(redistest.MasterName, redistest.StartSentinel(t).Addrs...))
-	})
+	t.Run("Sentinel", func(t *testing.T) { decides(t, bySentinel(redistest.MasterName, redistest.StartSentinel(t).Addrs...)) })
 	t.Run("ElastiCache", func(t *testing.T) {
 		addr, roots := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")
 		client := byElastiCache(addr, "app", "secret").(*redis.ClusterClient)
@@ -117,8 +115,7 @@ func TestServicesWithOnePrefixShareLimits(t *testing.T) {
 			if errors.Is(err, core.ErrUnavailable) {
 				return false
 			}
-			expect.True(t, err == nil && d.Allowed == row.allowed,
-				"%s: %+v, %v; want allowed %v", row.service, d, err, row.allowed)
+			expect.True(t, err == nil && d.Allowed == row.allowed, "%s: %+v, %v; want allowed %v", row.service, d, err, row.allowed)
 		}
 		return true
 	})

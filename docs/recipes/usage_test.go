@@ -20,8 +20,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-const stream = "data: {\"choices\":[{\"delta\":{\"content\":\"a usage\"}}],\"usage\":null}\n\n" +
-	": a comment\n\n" +
+const stream = "data: {\"choices\":[{\"delta\":{\"content\":\"a usage\"}}],\"usage\":null}\n\n" + ": a comment\n\n" +
 	"data: {\"choices\":[{\"delta\":{\"content\":\"\\\"usage\\\":{\\\"total_tokens\\\":1}\"}}]}\r\n\r\n" +
 	"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":30,\"total_tokens\":4200}}\n\n" +
 	"data: [DONE]\n\n"

@@ -50,8 +50,7 @@ func testProgram(t *testing.T, dir string, program ...string) {
 	for why, serve := range bothServers {
 		t.Run(why, func(t *testing.T) {
 			got := call(t, serve(t, limiterOf(verdict{wait: 1500 * time.Millisecond}, keyfunc.Const("all"), "login")), 1)[0]
-			expect.True(t, got.Code == codes.ResourceExhausted && got.Pushback == "1500" && got.Remaining == "0",
-				"a denied call: %+v", got)
+			expect.True(t, got.Code == codes.ResourceExhausted && got.Pushback == "1500" && got.Remaining == "0", "a denied call: %+v", got)
 			wantDetails(t, got, retryIn(1500*time.Millisecond), quota("login"))
 			got = call(t, serve(t, limiterOf(verdict{}, noKey, "login")), 1)[0]
 			expect.True(t, got.Code == codes.InvalidArgument && got.Pushback == "-1", "a call without a key: %+v", got)

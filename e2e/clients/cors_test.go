@@ -73,8 +73,7 @@ func TestCORS(t *testing.T) {
 				b := browser{wire.Serve(t, h, true)}
 				for i, want := range []int{200, 200, 429, 429} {
 					status, visible, ok := b.put(t)
-					must.True(t, ok && status == want,
-						"request %d: preflight passed: %v; status %d, want %d", i+1, ok, status, want)
+					must.True(t, ok && status == want, "request %d: preflight passed: %v; status %d, want %d", i+1, ok, status, want)
 					if strings.HasPrefix(why, "around") && (visible.Get("X-RateLimit-Remaining") == "" || (visible.Get("Retry-After") != "") != (want == 429)) {
 						t.Errorf("request %d: a script sees %v", i+1, visible)
 					}

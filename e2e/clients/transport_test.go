@@ -98,9 +98,7 @@ func limited(t *testing.T, f apps.Framework, w headers.Writer) (*wire.Server, *a
 	limiter := core.Must(core.New([]core.Rule{{Name: "api", Key: wire.Anyone, Limits: []core.Limit{limit}}}))
 	app := f.Build(apps.One(apps.Guard{Limiter: limiter, Headers: w}, wire.OK))
 	denied := new(atomic.Int32)
-	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		app.ServeHTTP(&counting{w, denied}, r)
-	}), false)
+	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { app.ServeHTTP(&counting{w, denied}, r) }), false)
 	return s, denied
 }
 

@@ -84,8 +84,7 @@ func TestHeldAndLeased(t *testing.T) {
 	store := new(store)
 	s := newScene(t, telemetry.Options{}, core.WithStore(store))
 	p := open(t, s.serve(t))
-	expect.True(t, eval[bool](p, `document.getElementById("held-tile").hidden`),
-		"the page mentions holds, although nothing was ever held")
+	expect.True(t, eval[bool](p, `document.getElementById("held-tile").hidden`), "the page mentions holds, although nothing was ever held")
 	d := must.Get(s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
 	p.wait(`!document.getElementById("held-tile").hidden && document.getElementById("held").textContent === "1"`)
 	must.Do(t, s.limiter.Settle(t.Context(), d, "", 1))

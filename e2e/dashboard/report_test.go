@@ -135,8 +135,7 @@ func TestReportIsSeenByAll(t *testing.T) {
 func TestReportOfAShortLog(t *testing.T) {
 	line, _, _ := strings.Cut(accessLog(), "\n")
 	p := openReport(t, writeReport(t, line+"\n"), views[0])
-	expect.True(t, eval[bool](p, `document.querySelector(".area-allowed").getBBox().width > 100`),
-		"the chart of one second is empty")
+	expect.True(t, eval[bool](p, `document.querySelector(".area-allowed").getBBox().width > 100`), "the chart of one second is empty")
 	empty := newPage(t)
 	empty.do(chromedp.Navigate(writeReport(t, line+"\n", "--skip-status", "401,200")))
 	empty.wait(`document.body.innerText.includes("No request was decided")`)

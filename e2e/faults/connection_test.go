@@ -30,9 +30,7 @@ func through(name string, f redistest.Fault, says string, late bool) fault {
 	}
 }
 
-func signal(s *scene, sig syscall.Signal) {
-	must.Do(s, syscall.Kill(s.server.PID(), sig))
-}
+func signal(s *scene, sig syscall.Signal) { must.Do(s, syscall.Kill(s.server.PID(), sig)) }
 
 func TestConnectionFaults(t *testing.T) {
 	for _, f := range []fault{

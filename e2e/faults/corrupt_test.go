@@ -67,8 +67,7 @@ func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()
 		}
 		return err == nil && d.Allowed
 	})
-	expect.True(t, denied <= limit.Period+limit.Width(),
-		"the key was denied after %v, want as good as new after %v", denied, limit.Period)
+	expect.True(t, denied <= limit.Period+limit.Width(), "the key was denied after %v, want as good as new after %v", denied, limit.Period)
 	h := g.StoreHealth()
 	expect.True(t, !h.Down, "%+v from a healthy store", h)
 }

@@ -107,10 +107,7 @@ func TestMasterBehindSentinelDies(t *testing.T) {
 	wantNoLeaks(t)
 	log := keepJournal(t)
 	s := redistest.StartSentinel(t)
-	f := failover{
-		store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica},
-		named: s.Names,
-	}
+	f := failover{store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica}, named: s.Names}
 	f.run(t, log)
 }
 
@@ -135,8 +132,7 @@ func TestKilledUnder200Callers(t *testing.T) {
 			admitted := wait()
 			byLocal := min(capacity, int(g.StoreHealth().Overloads)) // local limits decide an overload in each mode
 			bound := map[string]int{"local": 2 * capacity, "open": capacity + int(g.degraded.Load()), "closed": capacity + byLocal}[mode]
-			expect.True(t, admitted <= bound && admitted != 0,
-				"%d requests were admitted, want some and at most %d", admitted, bound)
+			expect.True(t, admitted <= bound && admitted != 0, "%d requests were admitted, want some and at most %d", admitted, bound)
 			expect.AtMost(t, used(t, s.direct, mode, "k", slowly(capacity)), capacity, "requests that Redis holds against the key")
 			s.log.wantTurns(t, 4)
 			g.wantBounded()

@@ -79,9 +79,7 @@ func TestFlapping(t *testing.T) {
 
 // slownesses are ways in which an overloaded Redis is slow: how long it takes to answer, i steps after the overload began.
 var slownesses = map[string]func(i int, h core.Health) time.Duration{
-	"at the edge of the deadline": func(i int, _ core.Health) time.Duration {
-		return deadline + time.Duration(i%9-4)*time.Millisecond
-	},
+	"at the edge of the deadline": func(i int, _ core.Health) time.Duration { return deadline + time.Duration(i%9-4)*time.Millisecond },
 	"until it is down": func(_ int, h core.Health) time.Duration {
 		if h.Down {
 			return 0

@@ -48,9 +48,7 @@ func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (
 	begun := time.Now()
 	var playing sync.WaitGroup
 	for i := range callers {
-		c := &caller{
-			plan: p, TB: t, store: store, name: name, begun: begun, random: rand.New(rand.NewPCG(seed, uint64(i))),
-		}
+		c := &caller{plan: p, TB: t, store: store, name: name, begun: begun, random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		callers[i] = c
 		playing.Go(func() {
 			for range c.calls {

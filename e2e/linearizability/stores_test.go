@@ -116,13 +116,9 @@ func visualize(m porcupine.Model, info porcupine.LinearizationInfo) string {
 	return f.Name()
 }
 
-func TestMemoryStore(t *testing.T) {
-	everyPlan(t, new(core.MemoryStore), true)
-}
+func TestMemoryStore(t *testing.T) { everyPlan(t, new(core.MemoryStore), true) }
 
-func TestRedis(t *testing.T) {
-	everyPlan(t, redisstore.New(redistest.Start(t).Client(t)), false)
-}
+func TestRedis(t *testing.T) { everyPlan(t, redisstore.New(redistest.Start(t).Client(t)), false) }
 
 // TestCluster runs plans with holds on one key only, since keys in different slots are decided separately.
 func TestCluster(t *testing.T) {

@@ -72,9 +72,7 @@ func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	served := askWhileRulesChange(t, l, rules, 5*short/2)
 	charged := func() int64 { return 100_000 - left(t, l) }
 	must.Do(t, l.SetRules(rules[len(rules)-1]))
-	redistest.Wait(t, "the leases to end", func() bool {
-		return l.StoreHealth().Leases.Keys == 0 && (!c.exact || charged() <= served+1)
-	})
+	redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 && (!c.exact || charged() <= served+1) })
 	if n := charged(); n < served || c.exact && n > served+1 {
 		t.Errorf("%d are charged, and %d were served", n, served)
 	}

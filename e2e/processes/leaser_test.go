@@ -56,8 +56,7 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 	rule := core.Rule{
 		Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(l.Limit), Lease: l.Lease, OnFailure: core.FailClosed,
 	}
-	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)),
-		core.WithTimeout(cmp.Or(l.Timeout, timeout))))
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(cmp.Or(l.Timeout, timeout))))
 }
 
 // claimAll claims the one key.

@@ -110,7 +110,5 @@ func TestRoutesMatchWhatRoutersServe(t *testing.T) {
 	}
 	n := check(t, "POST /login")
 	expect.True(t, n == len(all), "%d of %d routers serve POST /login", n, len(all))
-	rapid.Check(t, func(rt *rapid.T) {
-		check(rt, "POST /"+strings.Join(rapid.SliceOfN(parts, 1, 8).Draw(rt, "path"), ""))
-	})
+	rapid.Check(t, func(rt *rapid.T) { check(rt, "POST /"+strings.Join(rapid.SliceOfN(parts, 1, 8).Draw(rt, "path"), "")) })
 }

@@ -21,9 +21,7 @@ type breakerAt struct {
 	now time.Time
 }
 
-func newBreakerAt(t *testing.T) *breakerAt {
-	return &breakerAt{t: t, now: time.Unix(1_800_000_000, 0)}
-}
+func newBreakerAt(t *testing.T) *breakerAt { return &breakerAt{t: t, now: time.Unix(1_800_000_000, 0)} }
 
 // enter makes a call that the breaker must let through.
 func (b *breakerAt) enter(why string) Call {
@@ -274,8 +272,7 @@ func TestStragglers(t *testing.T) {
 	}
 	calls[tripFailures].Succeed(b.now)
 	expect.Equal(t, b.resume, resume, "end of the pause")
-	expect.True(t, b.pause == firstPause && !b.call(nil),
-		"calls from before the pause changed it: %+v", b.State(b.now))
+	expect.True(t, b.pause == firstPause && !b.call(nil), "calls from before the pause changed it: %+v", b.State(b.now))
 	b.now = resume
 	expect.True(t, !b.call(nil), "a probe was let through while somebody still waits for a call")
 	calls[late-1].Succeed(b.now)

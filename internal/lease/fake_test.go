@@ -35,9 +35,7 @@ type server struct {
 	lasts  bool                   // denials last
 }
 
-func newFake(t *testing.T) *fake {
-	return (&server{now: start}).process(t)
-}
+func newFake(t *testing.T) *fake { return (&server{now: start}).process(t) }
 
 // process returns another process that uses the server.
 func (s *server) process(t *testing.T) *fake {

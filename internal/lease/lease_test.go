@@ -189,12 +189,8 @@ var leaseTimelines = map[string][]leaseStep{
 		{at: 99 * ms, do: "take", n: 4, ok: true, left: [2]uint32{6}, want: 4},
 		{at: 100 * ms, do: "put back", unused: Unused{serverAt(0), 10}, want: 4},
 	},
-	"a refill that is late is returned whole": {
-		{at: 100 * ms, do: "credit", n: 10, unused: Unused{serverAt(0), 10}, want: 1},
-	},
-	"one just in time is not": {
-		{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
-	},
+	"a refill that is late is returned whole": {{at: 100 * ms, do: "credit", n: 10, unused: Unused{serverAt(0), 10}, want: 1}},
+	"one just in time is not":                 {{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10}, want: 1}},
 	"a refill replaces a loan of which nothing is left": {
 		{at: 0, do: "credit", n: 4, left: [2]uint32{4}, want: 1},
 		{at: 10 * ms, do: "take", n: 4, ok: true, want: 4},
@@ -358,9 +354,7 @@ func FuzzLease(f *testing.F) {
 // neverEnds does not notice that a lease has ended.
 type neverEnds struct{ *leaseHolder }
 
-func (l neverEnds) Lent(now, sent int64, p oracle.Portion) {
-	l.leaseHolder.Lent(now, sent+1<<40, p)
-}
+func (l neverEnds) Lent(now, sent int64, p oracle.Portion) { l.leaseHolder.Lent(now, sent+1<<40, p) }
 
 // countsTwice adds each loan twice.
 type countsTwice struct{ *leaseHolder }

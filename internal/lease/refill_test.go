@@ -142,8 +142,7 @@ func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	f.entry.advance(f.table.now(), f.entry.terms.length)
 	expect.Equal(t, f.entry.available(), 20, "left after the call")
 	wait, reset := until(f.entry.first.reset, f.table.now()), s.last[0].ResetAfter
-	expect.True(t, wait <= reset && wait >= reset-time.Second,
-		"a reset after %v counts from before the reply: after %v", reset, wait)
+	expect.True(t, wait <= reset && wait >= reset-time.Second, "a reset after %v counts from before the reply: after %v", reset, wait)
 	f.table.pass(4 * time.Second)
 	f.entry.advance(f.table.now(), f.entry.terms.length)
 	expect.Equal(t, f.entry.available(), 0, "10 s after the call began: left")
@@ -191,8 +190,7 @@ func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 	e.report([]core.Result{{Remaining: 95, RefillAfter: ms, ResetAfter: 2 * ms}, {Remaining: 150, RefillAfter: ms, ResetAfter: 2 * ms}}, 0)
 	r := e.appendResults(nil, &c, 1)
 	expect.True(t, r[0].Remaining == 100 && r[0].RefillAfter == 0 && r[0].ResetAfter == 0, "recovered: %+v", r[0])
-	expect.True(t, r[1].Remaining == 160 && r[1].RefillAfter > 0 && r[1].ResetAfter > r[1].RefillAfter,
-		"not yet recovered: %+v", r[1])
+	expect.True(t, r[1].Remaining == 160 && r[1].RefillAfter > 0 && r[1].ResetAfter > r[1].RefillAfter, "not yet recovered: %+v", r[1])
 }
 
 // The call for a refill returns what is unused, so that a busy key needs no further call.

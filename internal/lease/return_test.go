@@ -89,8 +89,7 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 		table.returnLater(table.refunds(e, Unused{}))
 		expect.True(t, table.every <= 0 && len(table.unused) <= 0, "nothing is to be returned")
 		table.returnLater(table.refunds(e, Unused{1, 2}))
-		expect.True(t, table.toReturn() == 2 && table.every == c.Lease,
-			"%d to be returned within %v", table.toReturn(), table.every)
+		expect.True(t, table.toReturn() == 2 && table.every == c.Lease, "%d to be returned within %v", table.toReturn(), table.every)
 		table.timer.Stop()
 	})
 }

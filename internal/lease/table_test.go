@@ -65,12 +65,10 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 	table := s.table()
 	shard, hash := table.placeOf(c)
 	e := table.add(hash, &c)
-	must.True(t, e != nil && table.add(hash, &c) == nil && shard.find(hash, c.Rule, c.Key) == e,
-		"an entry was added twice, or not at all")
+	must.True(t, e != nil && table.add(hash, &c) == nil && shard.find(hash, c.Rule, c.Key) == e, "an entry was added twice, or not at all")
 	n := s.LeaseStats().Keys
 	expect.True(t, n == 1 && table.every == c.Lease, "%d keys, a sweep within %v", n, table.every)
-	expect.True(t, shard.find(hash, "", "other") == nil && shard.find(hash, "other", c.Key) == nil,
-		"another key of the same hash finds it")
+	expect.True(t, shard.find(hash, "", "other") == nil && shard.find(hash, "other", c.Key) == nil, "another key of the same hash finds it")
 	table.remove(hash, e)
 	n = s.LeaseStats().Keys
 	expect.True(t, n == 0 && e.gone && shard.find(hash, c.Rule, c.Key) == nil, "removed: %d keys, gone: %v", n, e.gone)

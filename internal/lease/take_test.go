@@ -28,8 +28,7 @@ func TestClaimsThatShareAPair(t *testing.T) {
 		expect.Equal(t, sharesPair(claims, 0), row.want, "%s", why)
 		expect.Equal(t, sharesPair(claims, 2), row.want, "%s, the other way round", why)
 	}
-	expect.True(t, sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0),
-		"the name of a rule without one is default")
+	expect.True(t, sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0), "the name of a rule without one is default")
 }
 
 // None of these claims is decided from a lease of 10.

@@ -298,9 +298,7 @@ func simplified(s Step) (all []Step) {
 		}
 		for j := range s.Claims[i].Limits {
 			if len(s.Claims[i].Limits) > 1 {
-				add(func(n *Step) {
-					n.Claims[i].Limits = slices.Delete(slices.Clone(n.Claims[i].Limits), j, j+1)
-				})
+				add(func(n *Step) { n.Claims[i].Limits = slices.Delete(slices.Clone(n.Claims[i].Limits), j, j+1) })
 			}
 		}
 		for _, change := range []func(*core.Claim){

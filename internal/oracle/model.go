@@ -24,9 +24,7 @@ const maxWait = 1 << 53
 
 // A Model is a store whose clock is an argument: microseconds since the Unix epoch. The zero value is ready. Claims must
 // be valid. It is not safe for concurrent use.
-type Model struct {
-	pairs map[core.Pair]*pair
-}
+type Model struct{ pairs map[core.Pair]*pair }
 
 // A pair is what the model remembers of a rule and a key.
 type pair struct {

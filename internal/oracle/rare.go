@@ -66,9 +66,7 @@ var rare = map[string][]Step{
 	"usage carried over from another tier is cut at the largest whole number": {
 		take("10/d;burst=1000000", 1_000_000), take("1/d", 1), peek("1/d", 1),
 	},
-	"a peek changes nothing, even beside a take": {
-		take("5/m", 3), together(peek("5/m", 1), take("5/h", 1)), peek("5/m", 1),
-	},
+	"a peek changes nothing, even beside a take": {take("5/m", 3), together(peek("5/m", 1), take("5/h", 1)), peek("5/m", 1)},
 	"a limit that ends soon stays until then, even if other limits are charged": {
 		take("1/1500us", 1), after(1200*time.Microsecond, take("5/h", 1)), after(100*time.Microsecond, peek("1/1500us", 1)),
 	},
@@ -111,9 +109,7 @@ var rare = map[string][]Step{
 	"the clock goes back, and an empty bucket stays empty": {
 		take("5/m", 1), take("9/h;fixed-window", 1), after(time.Second, refund(0)), after(-2*time.Second, peek("5/m", 5)),
 	},
-	"the clock goes back, and so does a pair that nothing is left of": {
-		take("5/m", 1), refund(0), after(-2*time.Second, peek("5/m", 5)),
-	},
+	"the clock goes back, and so does a pair that nothing is left of": {take("5/m", 1), refund(0), after(-2*time.Second, peek("5/m", 5))},
 	"sub-buckets of the future move to now": {
 		take("9/m;sliding-window", 1), after(18*time.Second, take("9/m;sliding-window", 1)), after(39*time.Second, take("9/m;sliding-window", 1)),
 		after(-37*time.Second, peek("9/m;sliding-window", 9)), after(11*time.Second, take("9/m;sliding-window", 2)), after(60*time.Second, take("9/m;sliding-window", 9)),
@@ -191,9 +187,7 @@ var rare = map[string][]Step{
 	"the clock goes back, and the turn of the last request is given back": {
 		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), after(-time.Second, refund(2)), mayWait("5/s;burst=1", 1),
 	},
-	"the clock goes back, and a refund follows the bucket": {
-		take("5/m", 1), take("5/m", 1), after(-time.Hour, refund(1)), peek("5/m", 1),
-	},
+	"the clock goes back, and a refund follows the bucket": {take("5/m", 1), take("5/m", 1), after(-time.Hour, refund(1)), peek("5/m", 1)},
 	"the clock goes back, and a turn is given back to the bucket": {
 		mayWait("5/m", 1), mayWait("5/m", 1), after(-time.Hour, refund(1)), peek("5/m", 1),
 	},
@@ -203,9 +197,7 @@ var rare = map[string][]Step{
 	"the clock goes back, and a rate of 0 leaves other rates' requests where they are": {
 		take("9/m;sliding-log", 1), after(-time.Second, take("0/m;sliding-log", 1)), after(500*time.Millisecond, take("9/m;sliding-log", 1)),
 	},
-	"the clock goes back, and a rate of 0 still denies": {
-		take("5/m", 5), after(-time.Second, take("0/m", 1)),
-	},
+	"the clock goes back, and a rate of 0 still denies": {take("5/m", 5), after(-time.Second, take("0/m", 1))},
 	"the clock goes back, and what a sliding window counts no more stays uncounted": {
 		take("9/1001us;sliding-window;buckets=30", 1), {Until: "reset", After: -2 * time.Microsecond, Verb: "take", Claims: take("9/1001us;sliding-window;buckets=30", 1).Claims},
 		after(2*time.Microsecond, take("9/1001us;sliding-window;buckets=5", 1)), after(-100*time.Microsecond, take("9/1001us;sliding-window;buckets=30", 1)),
@@ -216,12 +208,8 @@ var rare = map[string][]Step{
 	"the clock goes back by months, and a refund is of a later window": {
 		take("5/month;calendar", 1), after(-180*24*time.Hour, take("5/month;calendar", 1)), refund(0), take("5/month;calendar", 1),
 	},
-	"a turn is settled at less": {
-		mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 1), mayWait("10/s;burst=4", 1),
-	},
-	"a turn is settled at more": {
-		mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 5), mayWait("10/s;burst=4", 1),
-	},
+	"a turn is settled at less": {mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 1), mayWait("10/s;burst=4", 1)},
+	"a turn is settled at more": {mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 5), mayWait("10/s;burst=4", 1)},
 	"a turn is given back with a turn behind it, which takes no part of its place": {
 		mayWait("10/s;burst=5", 5), mayWait("10/s;burst=5", 5), mayWait("10/s;burst=5", 1), refund(1), mayWait("10/s;burst=5", 1),
 	},
@@ -246,9 +234,7 @@ var rare = map[string][]Step{
 			take("30/h;sliding-window;buckets=8", 1), take("30/h;sliding-window;buckets=9", 1), take("30/h;sliding-window;buckets=11", 1)),
 		peek("30/h, 30/h;sliding-window", 1),
 	},
-	"a state is kept in the microsecond in which it ends": {
-		take("970679/3ms", 3), take("5/h", 1), take("5/d", 1), peek("970679/3ms", 1),
-	},
+	"a state is kept in the microsecond in which it ends": {take("970679/3ms", 3), take("5/h", 1), take("5/d", 1), peek("970679/3ms", 1)},
 	"a dry run counts two charges of a pair at one instant together": {
 		together(take("9/s;sliding-log", 1), take("9/s;sliding-log", 8), dry("9/s;sliding-log", 9)),
 	},

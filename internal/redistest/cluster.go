@@ -148,15 +148,11 @@ func (c *Cluster) views(t testing.TB) string {
 }
 
 func has(shard redis.ClusterShard, slot int) bool {
-	return slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool {
-		return r.Start <= int64(slot) && int64(slot) <= r.End
-	})
+	return slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= int64(slot) && int64(slot) <= r.End })
 }
 
 func ledBy(shard redis.ClusterShard, master *Server) bool {
-	return slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool {
-		return n.Role == "master" && n.Port == int64(master.Port())
-	})
+	return slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.Role == "master" && n.Port == int64(master.Port()) })
 }
 
 // Move moves a slot from its master to another, key by key, as redis-cli does.

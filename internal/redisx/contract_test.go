@@ -39,9 +39,7 @@ func TestMiniredis(t *testing.T) {
 	})
 }
 
-func TestRedis(t *testing.T) {
-	runDriven(t, redistest.Start(t).Client(t))
-}
+func TestRedis(t *testing.T) { runDriven(t, redistest.Start(t).Client(t)) }
 
 func TestCluster(t *testing.T) {
 	t.Parallel()

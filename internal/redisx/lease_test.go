@@ -188,9 +188,7 @@ func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 		client    connect
 		meanwhile func() // each millisecond
 	}{
-		"redis": {single(server), func() {
-			expect.NoError(t, admin.FunctionFlush(context.Background()).Err(), "FunctionFlush")
-		}},
+		"redis":   {single(server), func() { expect.NoError(t, admin.FunctionFlush(context.Background()).Err(), "FunctionFlush") }},
 		"cluster": {clustered(redistest.StartCluster(t)), func() {}},
 		"ring":    {ringOf(redistest.Start(t), redistest.Start(t)), func() {}},
 	} {
@@ -251,8 +249,7 @@ func checkServed(t *testing.T, served [4]int64) {
 	t.Helper()
 	all := int64(sharedLimit.Rate)
 	for i := range served {
-		expect.True(t, served[i] <= all && served[i] >= all-1,
-			"%d requests of %q were served of %d", served[i], sharedKeys[i], all)
+		expect.True(t, served[i] <= all && served[i] >= all-1, "%d requests of %q were served of %d", served[i], sharedKeys[i], all)
 	}
 }
 

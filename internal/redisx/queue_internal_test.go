@@ -265,8 +265,7 @@ func testLeadIsPassedOn(t *testing.T) {
 		if s.finish(q.inFlight[0]); left == 0 {
 			break
 		}
-		must.True(t, q.lead != nil && q.lead != lead && q.load == left && <-q.lead.wake,
-			"%+v leads, with a load of %d", q.lead, q.load)
+		must.True(t, q.lead != nil && q.lead != lead && q.load == left && <-q.lead.wake, "%+v leads, with a load of %d", q.lead, q.load)
 		q.inFlight = append(q.inFlight, &run{jobs: []*job{{queue: q}}, load: 3, sent: time.Now()})
 	}
 	expect.True(t, q.lead == nil && q.load == 0, "%+v leads, though no caller is left", q.lead)

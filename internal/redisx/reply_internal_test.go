@@ -345,8 +345,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 		for range 3 {
 			decided++
 			results, err := s.Take(t.Context(), claims, nil)
-			expect.True(t, err == nil && results[0].Remaining == 100-decided,
-				"%+v, %v, want %d remaining", results, err, 100-decided)
+			expect.True(t, err == nil && results[0].Remaining == 100-decided, "%+v, %v, want %d remaining", results, err, 100-decided)
 		}
 		if n := r.sent["fcall"].Load() - before; n != attempts || s.Via() != want {
 			t.Errorf("%d attempts to use functions, and the store uses %s; want %d and %s", n, s.Via(), attempts, want)

@@ -117,8 +117,7 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 			})
 		})
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
-		expect.True(t, slices.Equal(found, []string{row.want}),
-			"%s in %s: found %q, want %q", row.path, row.mount, found, row.want)
+		expect.True(t, slices.Equal(found, []string{row.want}), "%s in %s: found %q, want %q", row.path, row.mount, found, row.want)
 		if row.want == "" {
 			continue
 		}
@@ -126,8 +125,7 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 		nested := strings.Replace(row.path, "/users", "/groups/7/users", 1)
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, nested, nil))
 		want := strings.Replace(row.want, "/users", "/groups/{group}/users", 1)
-		expect.True(t, slices.Equal(found, []string{want, want}),
-			"%s in %s: found %q, want twice %q", nested, row.mount, found, want)
+		expect.True(t, slices.Equal(found, []string{want, want}), "%s in %s: found %q, want twice %q", nested, row.mount, found, want)
 	}
 }
 
@@ -169,8 +167,7 @@ func TestPatternsWithBeforeMount(t *testing.T) {
 				if want != "" {
 					want = prefix + want
 				}
-				expect.True(t, slices.Equal(found, []string{want}),
-					"%s %s%s: %q, want %q", row.method, prefix, row.path, found, want)
+				expect.True(t, slices.Equal(found, []string{want}), "%s %s%s: %q, want %q", row.method, prefix, row.path, found, want)
 			}
 		}
 	}

@@ -304,9 +304,7 @@ func TestSkipsOfEngines(t *testing.T) {
 
 func TestClientIP(t *testing.T) {
 	trust := func(networks ...string) func(*gin.Engine) {
-		return func(e *gin.Engine) {
-			must.Do(t, e.SetTrustedProxies(networks))
-		}
+		return func(e *gin.Engine) { must.Do(t, e.SetTrustedProxies(networks)) }
 	}
 	cloudflare := func(networks ...string) func(*gin.Engine) {
 		return func(e *gin.Engine) {
@@ -348,9 +346,7 @@ func TestClientIP(t *testing.T) {
 				}
 				return "k", nil
 			})}))))
-			e.GET("/", func(c *gin.Context) {
-				expect.Equal(t, c.Request.RemoteAddr, row.peer, "the handler gets the peer")
-			})
+			e.GET("/", func(c *gin.Context) { expect.Equal(t, c.Request.RemoteAddr, row.peer, "the handler gets the peer") })
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = row.peer
 			if name, value, ok := strings.Cut(row.header, ": "); ok {

@@ -226,9 +226,7 @@ func TestNilLimiter(t *testing.T) {
 		"Unary": func() { grpclimit.Unary(nil) }, "Stream": func() { grpclimit.Stream(nil) }, "WithMessages": func() { grpclimit.WithMessages(nil) },
 	} {
 		func() {
-			defer func() {
-				expect.NotEqual(t, recover(), nil, "%s(nil) did not panic", why)
-			}()
+			defer func() { expect.NotEqual(t, recover(), nil, "%s(nil) did not panic", why) }()
 			f()
 		}()
 	}

@@ -228,8 +228,6 @@ func TestDenials(t *testing.T) {
 }
 
 func TestNilLimiter(t *testing.T) {
-	defer func() {
-		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
-	}()
+	defer func() { expect.NotEqual(t, recover(), nil, "New(nil) did not panic") }()
 	mcplimit.New(nil)
 }

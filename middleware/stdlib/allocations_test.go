@@ -81,7 +81,6 @@ func TestBytesOfAnAdmittedRequest(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		bytes, objects := (after.TotalAlloc-before.TotalAlloc)/n, (after.Mallocs-before.Mallocs)/n
-		expect.True(t, bytes <= 600 && objects <= 4,
-			"%s: %d bytes in %d allocations, want at most 600 in 4", limit, bytes, objects)
+		expect.True(t, bytes <= 600 && objects <= 4, "%s: %d bytes in %d allocations, want at most 600 in 4", limit, bytes, objects)
 	}
 }

@@ -124,8 +124,7 @@ func TestStoreDuration(t *testing.T) {
 		}
 		h := f.GetMetric()[0].GetHistogram()
 		n := uint64(len(telemetry.Buckets))
-		expect.True(t, h.GetSampleCount() == 2*n && len(h.GetBucket()) == int(n) && h.GetSampleSum() >= 2*0.1+2*0.25+2,
-			"got %v", h)
+		expect.True(t, h.GetSampleCount() == 2*n && len(h.GetBucket()) == int(n) && h.GetSampleSum() >= 2*0.1+2*0.25+2, "got %v", h)
 		for i, b := range h.GetBucket() {
 			expect.True(t, b.GetUpperBound() == telemetry.Buckets[i].Seconds() && b.GetCumulativeCount() == uint64(2*i+1),
 				"bucket %d: got %v", i, b)

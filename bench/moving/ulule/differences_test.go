@@ -60,9 +60,7 @@ func TestRedisIsDown(t *testing.T) {
 	s, hs := handlers(t)
 	s.Kill()
 	func() {
-		defer func() {
-			expect.NotEqual(t, recover(), nil, "before: did not panic")
-		}()
+		defer func() { expect.NotEqual(t, recover(), nil, "before: did not panic") }()
 		try.Get(hs["before"], "203.0.113.9:4000", "/")
 	}()
 	expect.AtLeast(t, try.Admitted(hs["after"], 1100, "203.0.113.9:4000", "/"), 1000, "after: admitted of 1100 by the memory of the process")

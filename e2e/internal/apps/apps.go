@@ -35,13 +35,7 @@ type Framework struct {
 }
 
 // Frameworks are the five adapters, each mounted in the way that its documentation shows first.
-var Frameworks = []Framework{
-	{"stdlib", stdlibAround},
-	{"chi", chiUse},
-	{"gin", ginUse},
-	{"echo", echoUse},
-	{"echov5", echov5Use},
-}
+var Frameworks = []Framework{{"stdlib", stdlibAround}, {"chi", chiUse}, {"gin", ginUse}, {"echo", echoUse}, {"echov5", echov5Use}}
 
 // One is an App with one guard and one handler, at "/".
 func One(g Guard, h http.HandlerFunc) App {
@@ -57,6 +51,4 @@ var methods = []string{
 }
 
 // colons returns pattern as gin and echo write it: "/users/:id".
-func colons(pattern string) string {
-	return strings.NewReplacer("{", ":", "}", "").Replace(pattern)
-}
+func colons(pattern string) string { return strings.NewReplacer("{", ":", "}", "").Replace(pattern) }

@@ -164,6 +164,4 @@ func (app App) Cleaned(h http.Handler) http.Handler {
 }
 
 // Colons returns the pattern of a Route as gin and echo write it: "/users/:id".
-func Colons(pattern string) string {
-	return strings.NewReplacer("{", ":", "}", "").Replace(pattern)
-}
+func Colons(pattern string) string { return strings.NewReplacer("{", ":", "}", "").Replace(pattern) }

@@ -152,9 +152,7 @@ func testErrorHandler(t *testing.T, a Adapter) {
 
 // testNilLimiter checks that a nil limiter panics where the adapter is made.
 func testNilLimiter(t *testing.T, a Adapter) {
-	defer func() {
-		expect.NotEqual(t, recover(), nil, "New(nil) did not panic")
-	}()
+	defer func() { expect.NotEqual(t, recover(), nil, "New(nil) did not panic") }()
 	a.Build(single(Guard{}))
 }
 

@@ -85,8 +85,7 @@ func testPanics(t *testing.T, a Adapter) {
 				status = resp.StatusCode
 				_ = resp.Body.Close()
 			}
-			expect.True(t, !f.armed.Load() && status == row.status,
-				"tripped: %v; status %d, want %d", !f.armed.Load(), status, row.status)
+			expect.True(t, !f.armed.Load() && status == row.status, "tripped: %v; status %d, want %d", !f.armed.Load(), status, row.status)
 			for range row.admitted {
 				s.get("/").wantStatus(t, http.StatusOK)
 			}

@@ -195,9 +195,7 @@ func testWaitingAndTimeouts(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		l, store, _ := waitFor(wait)
 		app := single(Guard{Limiter: l})
-		app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(w, r.Body)
-		}
+		app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 		s := serveTimed(t, a.Build(app), http2, serverTimeout)
 		all.Go(func() {
 			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("body"))

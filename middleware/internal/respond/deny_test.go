@@ -198,10 +198,7 @@ func TestConcurrentDenials(t *testing.T) {
 
 // marshalling returns both ways to marshal a Page, by name.
 func marshalling(p *Page) map[string]func() ([]byte, error) {
-	return map[string]func() ([]byte, error){
-		"encoding/json": func() ([]byte, error) { return json.Marshal(p) },
-		"JSON":          p.JSON,
-	}
+	return map[string]func() ([]byte, error){"encoding/json": func() ([]byte, error) { return json.Marshal(p) }, "JSON": p.JSON}
 }
 
 // TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the JSON of the Problem, and checks when header fields

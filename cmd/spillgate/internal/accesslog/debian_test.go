@@ -74,7 +74,6 @@ func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 		t.Errorf("%s as %s: %d of %d lines are requests, %d about no request, %d bad, %d blank", path, r.Format, r.Entries, len(lines), r.Others, r.BadSum, blank)
 	}
 	for _, bad := range r.Bad {
-		expect.True(t, bad.Line >= 1 && bad.Line <= len(lines) && bad.Why != "" && lines[bad.Line-1] != "",
-			"%s: bad line %+v", path, bad)
+		expect.True(t, bad.Line >= 1 && bad.Line <= len(lines) && bad.Why != "" && lines[bad.Line-1] != "", "%s: bad line %+v", path, bad)
 	}
 }

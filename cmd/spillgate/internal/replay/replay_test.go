@@ -102,8 +102,7 @@ func TestDryRunsCountWhatTheyWouldDeny(t *testing.T) {
   - {name: third, key: ip, limits: 9/h, dry_run: true}
   - {name: all, key: ip, limits: 3/h}
 `, Options{}, entries{sent(0, "a", "/"), sent(1, "a", "/"), sent(2, "a", "/"), sent(3, "a", "/"), sent(4, "b", "/")})
-	expect.True(t, rep.Would == 2 && rep.Denied == 1,
-		"dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
+	expect.True(t, rep.Would == 2 && rep.Denied == 1, "dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
 }
 
 // TestCalendarWindowsTurnAtLocalMidnight replays requests around midnight in Berlin. UTC is an hour or two behind.

@@ -39,8 +39,7 @@ func TestManyRoutesAreBounded(t *testing.T) {
 		r.player.requests.URL.Path = "/a" + strings.Repeat("x", i%30) + fmt.Sprint(i)
 		r.countRoute(&accesslog.Entry{Method: "GET"})
 	}
-	expect.True(t, len(r.routes) == 10_001 && r.routes["others"] == 10_000,
-		"got %d routes, %d others", len(r.routes), r.routes["others"])
+	expect.True(t, len(r.routes) == 10_001 && r.routes["others"] == 10_000, "got %d routes, %d others", len(r.routes), r.routes["others"])
 }
 
 func TestNothingRemainsFromThePreviousRequest(t *testing.T) {

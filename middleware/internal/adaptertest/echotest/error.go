@@ -47,8 +47,7 @@ func (v Version[E, C, H, M, R]) testErrorHandler(t *testing.T) {
 				t.Errorf("%s: error %#v, want an HTTPError with code %d", row.why, err, row.status)
 				return
 			}
-			expect.True(t, row.wrapped == nil || errors.Is(err, row.wrapped),
-				"%s: error %v does not wrap %v", row.why, err, row.wrapped)
+			expect.True(t, row.wrapped == nil || errors.Is(err, row.wrapped), "%s: error %v does not wrap %v", row.why, err, row.wrapped)
 			_, ok = core.FromContext(c.Request().Context())
 			expect.Equal(t, ok, row.wrapped == nil, "%s: decision in the context", row.why)
 			_ = c.JSON(status, map[string]any{"oops": message})

@@ -27,11 +27,7 @@ func (v Version[E, C, H, M, R]) testPatterns(t *testing.T) {
 	e.Use(v.limit(rule))
 	v.Group(e, "/api").Add(http.MethodGet, "/users/:id", nothing[C])
 	e.Add(http.MethodGet, "/files/*", nothing[C])
-	rows := []struct{ request, want string }{
-		{"/api/users/1", "/api/users/{id}"},
-		{"/files/a/b", "/files/{path...}"},
-		{"/nowhere", ""},
-	}
+	rows := []struct{ request, want string }{{"/api/users/1", "/api/users/{id}"}, {"/files/a/b", "/files/{path...}"}, {"/nowhere", ""}}
 	if v.Host != nil {
 		v.Host(e, "other.example").Add(http.MethodGet, "/users/:name", nothing[C])
 		rows = append(rows, struct{ request, want string }{"http://other.example/users/ann", "/users/{name}"})
@@ -39,8 +35,7 @@ func (v Version[E, C, H, M, R]) testPatterns(t *testing.T) {
 	for _, row := range rows {
 		found = nil
 		serve(e, http.MethodGet, row.request)
-		expect.True(t, slices.Equal(found, []string{row.want, row.want}),
-			"%s: found %q, want %q twice", row.request, found, row.want)
+		expect.True(t, slices.Equal(found, []string{row.want, row.want}), "%s: found %q, want %q twice", row.request, found, row.want)
 	}
 }
 
