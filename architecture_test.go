@@ -15,8 +15,7 @@ var namedFile = regexp.MustCompile("`([a-z/_]+(?:\\.go)?)`")
 
 // TestArchitectureNamesFilesThatExist checks the files that a request passes through.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
-	text := readText(t, "docs/architecture.md")
-	names := namedFile.FindAllStringSubmatch(text, -1)
+	names := namedFile.FindAllStringSubmatch(readText(t, "docs/architecture.md"), -1)
 	for _, name := range names {
 		expect.NoError(t, expect.ErrorOf(os.Stat(name[1])), "Stat")
 	}
@@ -38,8 +37,7 @@ func TestPackageCommentNamesFilesThatExist(t *testing.T) {
 func TestProgramsOfPackageComments(t *testing.T) {
 	examples := compiledSource(t)
 	for _, file := range []string{"doc.go", "core/doc.go"} {
-		text := readText(t, file)
-		program := programIn(text)
+		program := programIn(readText(t, file))
 		expect.NoError(t, expect.ErrorOf(parser.ParseFile(token.NewFileSet(), file, program, parser.AllErrors)), "%s", file)
 		_, body, ok := strings.Cut(program, "func main() {")
 		body = squeeze(strings.TrimSuffix(strings.TrimSpace(body), "}"))

@@ -77,6 +77,5 @@ func documented(t *testing.T, dir string) *doc.Package {
 		file := must.Get(parser.ParseFile(set, path, nil, parser.ParseComments))(t)
 		files = append(files, file)
 	}
-	pkg := must.Get(doc.NewFromFiles(set, files, dir))(t)
-	return pkg
+	return must.Get(doc.NewFromFiles(set, files, dir))(t)
 }

@@ -41,8 +41,7 @@ func TestSnippetsCompile(t *testing.T) {
 	compiled := compiledSource(t)
 	snippets := 0
 	for _, page := range pages(t) {
-		text := must.Get(os.ReadFile(page))(t)
-		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
+		for _, block := range goBlock.FindAllStringSubmatch(string(must.Get(os.ReadFile(page))(t)), -1) {
 			snippets++
 			expect.Contains(t, compiled, squeeze(block[1]), "%s: no example or program has this snippet:\n%s", page, block[1])
 			if lacking := lacks(t, block[1]); len(lacking) > 0 && page != "README.md" {
@@ -146,8 +145,7 @@ var (
 func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 	files := 0
 	for _, page := range pages(t) {
-		text := must.Get(os.ReadFile(page))(t)
-		for _, block := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
+		for _, block := range yamlBlock.FindAllStringSubmatch(string(must.Get(os.ReadFile(page))(t)), -1) {
 			if !strings.Contains(block[1], "rules:\n") || strings.Contains(block[1], "alert:") {
 				continue // of Prometheus
 			}
@@ -162,8 +160,7 @@ func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 func TestLinksLeadSomewhere(t *testing.T) {
 	known := make(map[string]map[string]bool) // anchors
 	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt") {
-		text := must.Get(os.ReadFile(page))(t)
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(string(must.Get(os.ReadFile(page))(t)), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
@@ -198,8 +195,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 // readText returns the contents of a file.
 func readText(t *testing.T, path string) string {
 	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
-	return string(text)
+	return string(must.Get(os.ReadFile(path))(t))
 }
 
 // TestEveryPageIsListed checks that llms.txt lists each page of docs/.

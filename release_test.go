@@ -55,8 +55,7 @@ func modules(t *testing.T) map[string]goMod {
 	t.Helper()
 	all := make(map[string]goMod)
 	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
-		files := must.Get(filepath.Glob(pattern))(t)
-		for _, file := range files {
+		for _, file := range must.Get(filepath.Glob(pattern))(t) {
 			out, err := exec.Command("go", "mod", "edit", "-json", file).Output()
 			if err != nil {
 				t.Fatal(file, err)

@@ -54,8 +54,7 @@ func TestMemoryContestantsShareState(t *testing.T) {
 }
 
 func TestSpillgateCountsEveryLimit(t *testing.T) {
-	client := testClient(t)
-	s := peers.SpillgateRedisMany([]peers.Limit{{Rate: 100, Period: time.Hour}, five}, client)
+	s := peers.SpillgateRedisMany([]peers.Limit{{Rate: 100, Period: time.Hour}, five}, testClient(t))
 	limits(t, s.Worker())
 }
 

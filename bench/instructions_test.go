@@ -27,8 +27,7 @@ func counting(t *testing.T) *env {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	t.Cleanup(e.close)
 	e.valgrind, e.symbols = filepath.Join(t.TempDir(), "valgrind"), t.TempDir()
-	program := must.Get(thisProgram())(t)
-	must.Do(t, os.Symlink(program.path, filepath.Join(e.symbols, "bench")))
+	must.Do(t, os.Symlink(must.Get(thisProgram())(t).path, filepath.Join(e.symbols, "bench")))
 	must.Do(t, os.WriteFile(e.valgrind, []byte(fakeValgrind), 0o700))
 	return e
 }

@@ -134,8 +134,7 @@ func TestLoadUsesItsConnections(t *testing.T) {
 	clients := must.Get(load(t.Context(), nil))(t)
 	line, _ := json.Marshal(attack{URL: s.URL, Connections: 3, Length: 100 * time.Millisecond})
 	for range 2 {
-		answer := must.Get(clients.answer(line))(t)
-		n := answer.(sample)
+		n := must.Get(clients.answer(line))(t).(sample)
 		expect.True(t, n[0] >= 1 && n[1] > 0 && n[2] > 0 && n[3] >= n[2], "got %v: requests, per second, p50, p99", n)
 	}
 	expect.True(t, len(conns) <= 3 && len(users) >= 2, "%d connections of %d users, want at most 3 of several", len(conns), len(users))

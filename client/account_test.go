@@ -44,15 +44,13 @@ func TestKeys(t *testing.T) {
 		{"Key instead of the host", header("X-Api-Key"), "http://api.example/a", "https://other.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "a"}}, true},
 	} {
 		t.Run(row.name, inBubble(func(t *testing.T) {
-			s := usedUp(20 * time.Second)
-			c := s.over(&client.Transport{Key: row.key})
+			c := usedUp(20 * time.Second).over(&client.Transport{Key: row.key})
 			for i, url := range []string{row.first, row.second} {
 				r := request(t, url)
 				for j := 0; j < len(row.fields[i]); j += 2 {
 					r.Header.Set(row.fields[i][j], row.fields[i][j+1])
 				}
-				resp := must.Get(c.Do(r))(t)
-				resp.Body.Close()
+				must.Get(c.Do(r))(t).Body.Close()
 			}
 			expect.Equal(t, time.Since(start2000) > 0, row.same, "the second waited")
 		}))

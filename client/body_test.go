@@ -88,10 +88,8 @@ func TestBodiesOfDenials(t *testing.T) {
 // TestRequestBodyIsClosed checks that the body of a request that is not sent is closed, as RoundTripper requires.
 func TestRequestBodyIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := usedUp(time.Hour)
-		tr := &client.Transport{Base: s}
-		resp := must.Get(tr.RoundTrip(request(t, "http://api.example/")))(t)
-		resp.Body.Close()
+		tr := &client.Transport{Base: usedUp(time.Hour)}
+		must.Get(tr.RoundTrip(request(t, "http://api.example/")))(t).Body.Close()
 		body := &watched{size: 10, closed: make(chan bool)}
 		r := request(t, "http://api.example/")
 		r.Body = body

@@ -31,8 +31,7 @@ func TestBefore(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}}
-		resp := must.Get(tr.RoundTrip(r))(t)
-		resp.Body.Close()
+		must.Get(tr.RoundTrip(r))(t).Body.Close()
 		sent := s.requests(start2000)
 		if len(called) != 2 || called[0] != 0 || called[1] < 11*time.Second || len(sent) != 2 ||
 			sent[0] != time.Second || sent[1] != called[1]+time.Second {
@@ -130,8 +129,7 @@ func TestOnDenied(t *testing.T) {
 				expect.True(t, of == r && got < 0, "OnDenied was called again, or for another request")
 				got, at = d, time.Since(start2000)
 			}}
-			resp := must.Get(tr.RoundTrip(r))(t)
-			resp.Body.Close()
+			must.Get(tr.RoundTrip(r))(t).Body.Close()
 			expect.True(t, got == row.want && at == 0, "OnDenied got %v after %v, want %v at once", got, at, row.want)
 		}))
 	}
@@ -215,8 +213,7 @@ func TestOnWait(t *testing.T) {
 		}}}
 		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { announced, of = append(announced, d), append(of, r) }}
 		r := request(t, "http://api.example/")
-		resp := must.Get(tr.RoundTrip(r))(t)
-		resp.Body.Close()
+		must.Get(tr.RoundTrip(r))(t).Body.Close()
 		expect.True(t, len(announced) == 1 && announced[0] == 10*time.Second && of[0] == r, "announced %v, want once 10s", announced)
 		get(t, &http.Client{Transport: tr}, "/")
 		expect.Equal(t, len(announced), 1, "announced %v for a request that need not wait", announced)

@@ -59,8 +59,7 @@ func TestNoPace(t *testing.T) {
 func TestNoPaceForABucket(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, inBubble(func(t *testing.T) {
-			s := limited(core.PerMinute(100), w.write)
-			sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 150)
+			sent := spend(t, limited(core.PerMinute(100), w.write), &client.Transport{MaxWait: time.Hour}, 150)
 			expect.AtMost(t, sent[99], 0, "100 requests (them at once)")
 			if took := sent[149]; took < 30*time.Second || took > 33*time.Second {
 				t.Errorf("50 more took %v, want the 30s in which they come back", took)

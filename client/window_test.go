@@ -140,8 +140,7 @@ func TestStatesBeyondTheRoomOfAnAccount(t *testing.T) {
 		b.inFlight = 1
 	}
 	rep := report{status: 200, n: 2, states: [maxStates]state{{name: budgetName{name: "new"}, left: 3}, {name: b.name, left: 7}}}
-	c := &call{sent: 1, route: &route{}}
-	a.settle(c, &rep, at(0))
+	a.settle(&call{sent: 1, route: &route{}}, &rep, at(0))
 	expect.True(t, b.low.least() == 7 && rep.n == 1, "%d remain by %d states, want 7 by one", b.low.least(), rep.n)
 }
 

@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 // remaining returns what the first limit of rule leaves for key "k".
 func remaining(t *testing.T, l *core.Limiter, rule string) int {
 	t.Helper()
-	d := must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "k", Peek: true}))(t)
-	return d.Results[0].Remaining
+	return must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "k", Peek: true}))(t).Results[0].Remaining
 }
 
 func keyK(*http.Request) (string, error) { return "k", nil }
@@ -86,8 +85,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 }
 
 func TestSkipPanics(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{allow10()}, core.WithSkip(func(*http.Request) bool { panic("ouch") })))
-	d, err := l.Check(get("/"))
+	d, err := core.Must(core.New([]core.Rule{allow10()}, core.WithSkip(func(*http.Request) bool { panic("ouch") }))).Check(get("/"))
 	wantError(t, err, core.ErrInvalid, "skip: a callback panicked: ouch")
 	expect.True(t, !d.Allowed, "a panic admitted the request")
 }

@@ -20,7 +20,6 @@ import (
 func (*settler) Reset(context.Context, []core.Pair) error { return nil }
 
 func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
-	boom := errors.New("boom")
 	tests := []struct {
 		why     string
 		outcome core.Outcome
@@ -32,7 +31,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 		{"a redirect", core.Outcome{Status: 399}, core.Failures, "login 1→0"},
 		{"a failed one", core.Outcome{Status: 400}, core.Failures, "login 1→1"},
 		{"a fault of the server", core.Outcome{Status: 503}, core.Failures, "login 1→1"},
-		{"a panic, whatever the status", core.Outcome{Status: 200, Err: boom}, core.Failures, "login 1→1"},
+		{"a panic, whatever the status", core.Outcome{Status: 200, Err: errors.New("boom")}, core.Failures, "login 1→1"},
 		{"any other cost", core.Outcome{Bytes: 12_345}, func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }, "login 1→12345"},
 		{"the Cost of the adapter is not used", core.Outcome{Cost: 77}, costOf, "login 1→1"},
 		{"less than nothing", core.Outcome{}, func(*http.Request, core.Outcome) int { return -1 }, "login 1→1"},
@@ -41,8 +40,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
 			s := new(settler)
-			l := withStore(s, []core.Rule{final("login", 5, tt.final)})
-			serve(t, l, func(_ *http.Request, g *core.Guard) {
+			serve(t, withStore(s, []core.Rule{final("login", 5, tt.final)}), func(_ *http.Request, g *core.Guard) {
 				s.want(t)
 				expect.True(t, g.Watches() && s.taken[0].Hold, "watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
 				g.Settle(tt.outcome)
@@ -65,8 +63,7 @@ func TestCostAfterGetsTheRequestThatWasPassedOn(t *testing.T) {
 
 func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
 	s := new(settler)
-	l := withStore(s, []core.Rule{perHour("r", 5)})
-	serve(t, l, func(_ *http.Request, g *core.Guard) {
+	serve(t, withStore(s, []core.Rule{perHour("r", 5)}), func(_ *http.Request, g *core.Guard) {
 		expect.True(t, !g.Watches() && !s.taken[0].Hold, "watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
 		g.Settle(core.Outcome{Status: 500})
 	})
@@ -299,8 +296,7 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 			rule := core.Rule{Name: "tokens", Key: keyK, Limits: []core.Limit{core.PerMinute(100)}, Cost: cost(tt.estimate),
 				CostAfter: func(*http.Request, core.Outcome) int { return <-finals }}
 			l := core.Must(core.New([]core.Rule{rule}))
-			ran := parallel(l, 5, time.Second, 200)
-			expect.Equal(t, ran, tt.ran, "estimate %d: ran", tt.estimate)
+			expect.Equal(t, parallel(l, 5, time.Second, 200), tt.ran, "estimate %d: ran", tt.estimate)
 			d, err := l.Take(t.Context(), core.Claim{Rule: "tokens", Key: "k", Peek: true})
 			expect.True(t, err == nil && d.Results[0].Remaining == tt.remaining && d.RetryAfter() == tt.wait,
 				"estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
@@ -310,8 +306,7 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 
 func TestDeniedRequestsHoldNothing(t *testing.T) {
 	asked := false
-	rule := final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })
-	l := core.Must(core.New([]core.Rule{rule}))
+	l := core.Must(core.New([]core.Rule{final("login", 0, func(*http.Request, core.Outcome) int { asked = true; return 1 })}))
 	serve(t, l, func(_ *http.Request, g *core.Guard) {
 		expect.True(t, !g.Admitted() && !g.Watches(), "admitted: %v; watches: %v", g.Admitted(), g.Watches())
 		g.Settle(core.Outcome{Status: 429})

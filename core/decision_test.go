@@ -128,8 +128,7 @@ func TestDecisionKey(t *testing.T) {
 }
 
 func TestDecisionKeyWithoutClaim(t *testing.T) {
-	free := allow10(func(r *core.Rule) { r.Cost = cost(0) })
-	d, err := core.Must(core.New([]core.Rule{free})).Check(get("/"))
+	d, err := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(0) })})).Check(get("/"))
 	for _, d := range []core.Decision{d, {}, {Results: []core.Result{{Rule: "r"}}}} {
 		key, ok := d.Key("r")
 		expect.True(t, key == "" && !ok && err == nil, "got %q, %v, %v", key, ok, err)

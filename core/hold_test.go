@@ -115,8 +115,7 @@ func TestHealthReportsHeldClaims(t *testing.T) {
 		want(0, "at first")
 		var decisions []core.Decision
 		for _, key := range []string{"a", "a", "b", "c"} {
-			d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key, Hold: true}))(t)
-			decisions = append(decisions, d)
+			decisions = append(decisions, must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key, Hold: true}))(t))
 		}
 		want(4, "four claims of three keys")
 		must.Do(t, l.Settle(t.Context(), decisions[0], "r", 1))
@@ -171,8 +170,7 @@ func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
 func TestEndWaitsForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{takes: 10 * time.Millisecond}
-		l := withStore(s, []core.Rule{final("r", 5, core.Failures)})
-		serve(t, l, func(_ *http.Request, g *core.Guard) {
+		serve(t, withStore(s, []core.Rule{final("r", 5, core.Failures)}), func(_ *http.Request, g *core.Guard) {
 			time.Sleep(20*time.Second + 5*time.Millisecond) // a renewal is under way
 			g.Settle(core.Outcome{Status: 200})
 		})
@@ -186,8 +184,7 @@ func TestEndWaitsForARenewal(t *testing.T) {
 func TestRenewalIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{err: errUnreachable}
-		l := withStore(s, []core.Rule{final("r", 5, core.Failures)})
-		serve(t, l, func(_ *http.Request, g *core.Guard) {
+		serve(t, withStore(s, []core.Rule{final("r", 5, core.Failures)}), func(_ *http.Request, g *core.Guard) {
 			begun := time.Now()
 			time.Sleep(21 * time.Second)
 			s.mu.Lock()

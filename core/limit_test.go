@@ -93,8 +93,7 @@ func TestRuleHasAtMost16Limits(t *testing.T) {
 	}
 	expect.NoError(t, newErr(core.Rule{Key: constKey, Limits: limits[:16]}), "newErr")
 	wantError(t, newErr(core.Rule{Key: constKey, Limits: limits}), core.ErrInvalid, "there must be at most 16 limits, got 17")
-	l := core.Must(core.New([]core.Rule{named("a")}))
-	_, err := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Limits: limits})
+	_, err := core.Must(core.New([]core.Rule{named("a")})).Take(t.Context(), core.Claim{Rule: "a", Key: "k", Limits: limits})
 	wantError(t, err, core.ErrInvalid, "there must be at most 16 limits, got 17")
 }
 
@@ -197,8 +196,7 @@ func TestParseLimits(t *testing.T) {
 		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
 	}
 	for _, tt := range tests {
-		got := must.Get(core.ParseLimits(tt.in))(t)
-		expect.Elements(t, got, tt.want, "%q", tt.in)
+		expect.Elements(t, must.Get(core.ParseLimits(tt.in))(t), tt.want, "%q", tt.in)
 		expect.Elements(t, core.MustParseLimits(tt.in), tt.want, "MustParseLimits(%q)", tt.in)
 	}
 }

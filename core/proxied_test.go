@@ -222,8 +222,7 @@ func routed(patterns ...string) core.Rule {
 // applied returns the names of the rules of l that apply to r.
 func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 	t.Helper()
-	d := must.Get(l.Peek(r))(t)
-	for _, res := range d.Results {
+	for _, res := range must.Get(l.Peek(r))(t).Results {
 		names = append(names, res.Rule)
 	}
 	return names

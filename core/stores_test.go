@@ -305,8 +305,7 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 		l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithObserver(seen.observe))
 		take := func(key string) core.Decision {
 			t.Helper()
-			d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key}))(t)
-			return d
+			return must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: key}))(t)
 		}
 		for range 4 {
 			for range 100 {
@@ -332,8 +331,7 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 
 func TestLocalDecisionsAreChecked(t *testing.T) {
 	s := &remembering{new(faulty), func(string) bool { panic("ouch") }}
-	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
-	_, err := l.Check(get("/"))
+	_, err := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}).Check(get("/"))
 	wantError(t, err, core.ErrInvalid, "the store panicked: ouch")
 	s = &remembering{new(faulty), func(string) bool { return true }}
 	rule := mode("r", core.FailClosed, 5)

@@ -42,8 +42,7 @@ func TestTake(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			l := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial}))
-			d, err := l.Take(t.Context(), tt.claims...)
+			d, err := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial})).Take(t.Context(), tt.claims...)
 			must.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == len(tt.results), "got %+v, %v", d, err)
 			for i, want := range tt.results {
 				got := d.Results[i]
@@ -195,8 +194,7 @@ func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
 	t.Helper()
 	admitted := 0
 	for range n {
-		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key}))(t)
-		if d.Allowed {
+		if must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key}))(t).Allowed {
 			admitted++
 		}
 	}
@@ -205,8 +203,7 @@ func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
 
 func left(t *testing.T, l *core.Limiter, key string, limits ...core.Limit) core.Result {
 	t.Helper()
-	d := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true}))(t)
-	return d.Results[0]
+	return must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true}))(t).Results[0]
 }
 
 func plan(limits ...core.Limit) core.Rule {

@@ -49,8 +49,7 @@ func TestEventHasTheCounts(t *testing.T) {
 // A bubble panics at its end if a goroutine is left in it.
 func TestPageHasNoGoroutineWithoutAViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tel := telemetry.New(telemetry.Options{})
-		page := dashboard.New(tel)
+		page := dashboard.New(telemetry.New(telemetry.Options{}))
 		for _, path := range []string{"/", "/events"} {
 			ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
 			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+path, nil)
@@ -71,8 +70,7 @@ func sum(list any) (n float64) {
 
 func TestStreamEndsAtShutdown(t *testing.T) {
 	s := newScene(t, false)
-	resp := must.Get(s.Client().Get(s.URL + "/events"))(t)
-	defer resp.Body.Close()
+	defer must.Get(s.Client().Get(s.URL + "/events"))(t).Body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	expect.NoError(t, s.Config.Shutdown(ctx), "s.Config.Shutdown(ctx)")
@@ -104,8 +102,7 @@ func TestEventsAreForThePage(t *testing.T) {
 		if field != "" {
 			r.Header.Set(field, value)
 		}
-		resp := must.Get(s.Client().Do(r))(t)
-		return resp.StatusCode
+		return must.Get(s.Client().Do(r))(t).StatusCode
 	}
 	for range 101 {
 		must.Equal(t, ask("Sec-Fetch-Site", "cross-site"), 403, "another website")

@@ -80,8 +80,7 @@ func TestFirst(t *testing.T) {
 // A custom func may wrap two errors. ErrNoKey must not hide the more serious one.
 func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 	for _, worse := range []error{core.ErrBadKey, core.ErrInvalid} {
-		fn := First(fails(errors.Join(core.ErrNoKey, worse)), panics)
-		key, err := fn(request(""))
+		key, err := First(fails(errors.Join(core.ErrNoKey, worse)), panics)(request(""))
 		expect.True(t, key == "" && errors.Is(err, worse), "got %q, %v, want %v", key, err, worse)
 	}
 }
@@ -90,8 +89,7 @@ func TestFirstSkipsOnlyErrNoKey(t *testing.T) {
 func TestEmptyKeyHasOneErrorText(t *testing.T) {
 	empty := func(*http.Request) (string, error) { return "", nil }
 	for why, key := range map[string]core.KeyFunc{"alone": empty, "First": First(empty), "Join": Join(empty, empty), "Hash": Hash([]byte("0123456789abcdef"), empty)} {
-		l := core.Must(core.New([]core.Rule{core.PerDay(1).By(key)}))
-		_, err := l.Check(&http.Request{})
+		_, err := core.Must(core.New([]core.Rule{core.PerDay(1).By(key)})).Check(&http.Request{})
 		want := `spillgate: rule "default": the key func returned an empty key: no key`
 		expect.True(t, errors.Is(err, core.ErrNoKey) && err.Error() == want, "%s: got %v, want %s", why, err, want)
 	}

@@ -47,6 +47,5 @@ func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 func checkClientIP(t *testing.T, c ClientIP, r *http.Request, want string) {
 	t.Helper()
 	checkKey(t, c.Key, r, want)
-	fn := must.Get(NewClientIP(c))(t)
-	checkKey(t, fn, r, want)
+	checkKey(t, must.Get(NewClientIP(c))(t), r, want)
 }

@@ -24,8 +24,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "link")
 	must.Do(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
-	listener := must.Get(net.Listen("unix", socket))(t)
-	defer listener.Close()
+	defer must.Get(net.Listen("unix", socket))(t).Close()
 	for _, path := range []string{pipe, link, socket, "/dev/zero", dir} {
 		failed := make(chan error, 1)
 		go func() {

@@ -80,8 +80,7 @@ func TestOfflineKeysEqualKeysOfRequests(t *testing.T) {
 		}
 		must.Do(t, err)
 		for i, client := range []string{"203.0.113.7", "::ffff:203.0.113.7", "2001:db8:0:1::5", "Host.example"} {
-			r := &http.Request{RemoteAddr: client, Header: http.Header{"X-Forwarded-For": {"192.0.2.9"}}}
-			key, err := f.Rules[0].Key(r)
+			key, err := f.Rules[0].Key(&http.Request{RemoteAddr: client, Header: http.Header{"X-Forwarded-For": {"192.0.2.9"}}})
 			expect.True(t, key == want[i] && err == nil, "%s: got %q, %v; want %q", client, key, err, want[i])
 		}
 	}

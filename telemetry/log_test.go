@@ -80,8 +80,7 @@ func recorded(t *testing.T, o Options, f func(t *testing.T, tel *Telemetry, b *l
 func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *logRecorder)) {
 	recorded(t, Options{Unmask: true}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 		quiet := core.WithLogger(slog.New(slog.DiscardHandler))
-		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}}}, quiet)
-		f(l, tel, b)
+		f(limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}}}, quiet), tel, b)
 	})
 }
 
@@ -241,8 +240,7 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
 		b := new(logRecorder)
-		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(slog.New(b)))
-		ask(l, "broken")
+		ask(limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(slog.New(b))), "broken")
 		expect.Equal(t, len(b.lines), 1, "%v (a line of the limiter)", b.lines)
 	}
 }

@@ -76,8 +76,7 @@ func TestKeys(t *testing.T) {
 		{"--key apikey:X-Api-Key", ""},
 	} {
 		var o options
-		flags := demoFlags(&o)
-		must.Do(t, flags.Parse(strings.Fields(tt.flags)))
+		must.Do(t, demoFlags(&o).Parse(strings.Fields(tt.flags)))
 		p := must.Get(o.plan())(t)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "127.0.0.1:4321"
@@ -171,8 +170,7 @@ func TestReachable(t *testing.T) {
 		"[2001:db8::1]:80": "[2001:db8::1]:80",
 		":8080":            "127.0.0.1:8080",
 	} {
-		tcp := must.Get(net.ResolveTCPAddr("tcp", addr))(t)
-		expect.Equal(t, reachable(tcp), want, "reachable(%s)", addr)
+		expect.Equal(t, reachable(must.Get(net.ResolveTCPAddr("tcp", addr))(t)), want, "reachable(%s)", addr)
 	}
 }
 

@@ -221,8 +221,7 @@ func TestReplay(t *testing.T) {
 	dir := t.TempDir()
 	rules, plain, packed := fileWith(t, replayRules), filepath.Join(dir, "access.log"), filepath.Join(dir, "access.log.gz")
 	must.Do(t, os.WriteFile(plain, []byte(accessLog()+"nonsense\x1b[2J\n"), 0o600))
-	f := must.Get(os.Create(packed))(t)
-	z := gzip.NewWriter(f)
+	z := gzip.NewWriter(must.Get(os.Create(packed))(t))
 	_, _ = z.Write([]byte(strings.ReplaceAll(accessLog(), "13:55:", "13:59:")))
 	must.Do(t, z.Close())
 	code, stdout, stderr := execute(t, "replay", "--rules", rules, packed, plain)
@@ -311,8 +310,7 @@ func TestReplayMistakes(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	expect.Equal(t, bars([]int{0, 1, 4, 8, 0, 0}, 2), "▁█   up to 12", "bars([]int{0, 1, 4, 8, 0, 0}, 2)")
-	line := replay.Timeline{Width: time.Second, Asked: make([]int, 120), Denied: make([]int, 120)}
-	got := timelineText(line)
+	got := timelineText(replay.Timeline{Width: time.Second, Asked: make([]int, 120), Denied: make([]int, 120)})
 	expect.True(t, strings.Contains(got, "a bar is 2s") && strings.Count(got, " ") >= 120, "got %q", got)
 }
 

@@ -21,8 +21,7 @@ import (
 // documentedRights returns the rights that docs/redis.md lists for every user, and the rights that a Cluster needs as well.
 func documentedRights(t *testing.T) (single, cluster []string) {
 	t.Helper()
-	page := must.Get(os.ReadFile("../../docs/redis.md"))(t)
-	_, text, _ := strings.Cut(string(page), "The user of an ACL needs")
+	_, text, _ := strings.Cut(string(must.Get(os.ReadFile("../../docs/redis.md"))(t)), "The user of an ACL needs")
 	text, _, _ = strings.Cut(text, "\n\n")
 	everywhere, onCluster, ok := strings.Cut(text, "On a Cluster")
 	rights := regexp.MustCompile(`(?:^|[\s` + "`" + `])([+~&][^\s` + "`" + `]+)`)
@@ -122,8 +121,7 @@ func useEverything(t *testing.T, client redis.UniversalClient) {
 func wantNothingDenied(t *testing.T, servers ...*redistest.Server) {
 	t.Helper()
 	for _, s := range servers {
-		entries := must.Get(s.Client(t).ACLLog(context.Background(), 128).Result())(t)
-		for _, e := range entries {
+		for _, e := range must.Get(s.Client(t).ACLLog(context.Background(), 128).Result())(t) {
 			expect.True(t, strings.HasPrefix(e.Object, "client|"), "%s denied %s %q to %s", s.Addr, e.Reason, e.Object, e.Username)
 		}
 	}

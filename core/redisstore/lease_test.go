@@ -169,8 +169,7 @@ func leasing(t *testing.T, server *redistest.Server, limits string, lease time.D
 
 func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 	t.Helper()
-	d := must.Get(l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost}))(t)
-	return d.Results[0]
+	return must.Get(l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost}))(t).Results[0]
 }
 
 // TestRemainingOfALeasedKey sends one request after the other: one less remains each time, whether a lease or Redis decides.

@@ -66,8 +66,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		"leave the option out\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(-1)),
 	} {
 		ctx := context.Background()
-		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}
-		results, take := s.Take(ctx, claims, make([]core.Result, 2))
+		results, take := s.Take(ctx, []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}, make([]core.Result, 2))
 		expect.Equal(t, len(results), 2, "%s: results (those given)", want)
 		_, inNew := core.New([]core.Rule{core.PerMinute(1).By(nil)}, core.WithStore(s))
 		for name, err := range map[string]error{

@@ -147,8 +147,7 @@ var claimRows = []row{
 		}
 	}},
 	{"no claims give no results and no error", func(s *suite) {
-		results := s.take()
-		expect.Equal(s, len(results), 0, "results")
+		expect.Equal(s, len(s.take()), 0, "results")
 	}},
 	{"results are appended", func(s *suite) {
 		dst := make([]core.Result, 1, 8)

@@ -104,8 +104,7 @@ var holdRows = []row{
 	}},
 	{"each settlement releases one hold, of its own pair", func(s *suite) {
 		a, b := hold(claim("a", "5 at once", 1)), hold(claim("b", "5 at once", 1))
-		held := s.charge(a, b)
-		s.end(held[0], 0)
+		s.end(s.charge(a, b)[0], 0)
 		s.expect(words("yes 5", "yes 4"), peek(a), peek(b))
 	}},
 	{"a renewal keeps a hold and returns its new instant", func(s *suite) {
@@ -136,8 +135,7 @@ var holdRows = []row{
 			if row.used == 0 {
 				s.reset("rule", key)
 			}
-			held := s.charge(dryRun(hold(claim(key, "5/1000d;fixed-window", 1))))
-			s.end(held[0], row.final)
+			s.end(s.charge(dryRun(hold(claim(key, "5/1000d;fixed-window", 1))))[0], row.final)
 			if r := s.take(peek(claim(key, "5/1000d;fixed-window", 1)))[0]; strconv.Itoa(r.Remaining) != row.left {
 				s.Errorf("%d used, settled at %d: %d remain, want %s", row.used, row.final, r.Remaining, row.left)
 			}

@@ -11,8 +11,7 @@ import (
 var refundRows = []row{
 	{"a refund at once restores what was charged", func(s *suite) {
 		for _, limit := range allAlgorithms {
-			c := claim(limit, limit, 3)
-			charged := s.charge(c)
+			charged := s.charge(claim(limit, limit, 3))
 			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
 			s.settle(charged...)
 			s.expect(words("yes 5"), peek(claim(limit, limit, 1)))
@@ -20,8 +19,7 @@ var refundRows = []row{
 	}},
 	{"a refund of a whole burst restores all of it", func(s *suite) {
 		c := claim("key", "5/d;burst=20", 20)
-		charged := s.charge(c)
-		s.settle(charged...)
+		s.settle(s.charge(c)...)
 		s.expect(words("yes 20"), peek(c))
 	}},
 	{"a refund gives back to all limits of all claims, and to no other keys", func(s *suite) {
@@ -46,8 +44,7 @@ var refundRows = []row{
 	}},
 	{"a refund of the same pair twice gives back both", func(s *suite) {
 		c := claim("key", "5/d", 2)
-		charged := s.charge(c, c)
-		s.settle(charged...)
+		s.settle(s.charge(c, c)...)
 		s.expect(words("yes 5"), peek(c))
 	}},
 	{"a refund of a charge from before a reset gives back nothing; a later charge is given back", func(s *suite) {

@@ -313,8 +313,7 @@ var resultRows = []row{
 	{"the waits of a sliding log are long enough", func(s *suite) { s.keepPromises("4/s;sliding-log") }},
 	{"a burst is available again after its reset", func(s *suite) {
 		c := claim("key", "10/s;burst=12", 12)
-		r := s.take(c)[0]
-		s.wait(r.ResetAfter)
+		s.wait(s.take(c)[0].ResetAfter)
 		s.expect(words("yes 0"), c)
 	}},
 	{"a limit that allows is reported as allowed if another limit denies", func(s *suite) {

@@ -267,8 +267,7 @@ var endRows = []row{
 	{"a hold that ends is charged at its end, even if it does not fit", func(s *suite) {
 		s.take(hold(claim("drains", "6/m", 6)))
 		s.take(hold(claim("full", "5/1000d;fixed-window", 2)))
-		held := s.charge(hold(claim("full", "5/1000d;fixed-window", 3)))
-		s.end(held[0], 4)
+		s.end(s.charge(hold(claim("full", "5/1000d;fixed-window", 3)))[0], 4)
 		s.wait(untilEnded)
 		// The hold has ended 60 to 66 seconds after it was made, so that at most one request has drained.
 		expect.AtMost(s, s.take(peek(claim("drains", "6/m", 1)))[0].Remaining, 1+int(s.late()/(10*second)), "remaining (at most 1)")

@@ -201,8 +201,7 @@ func TestCreditsAreRefunded(t *testing.T) {
 		status := 0
 		h, l := limited(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, credits(keyfunc.RemoteIP))
 		remaining := func() int {
-			d := must.Get(l.Peek(requestFrom("203.0.113.9", "/export")))(t)
-			return d.Results[0].Remaining
+			return must.Get(l.Peek(requestFrom("203.0.113.9", "/export")))(t).Results[0].Remaining
 		}
 		for _, row := range []struct{ status, remaining int }{{200, 975}, {502, 975}, {400, 950}} {
 			status = row.status

@@ -50,8 +50,7 @@ func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		trial := core.Rule{Name: "trial", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(1)}, DryRun: true}
-		l := must.Get(audited([]core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP), trial}, &out))(t)
-		h := stdlib.New(l)(ok)
+		h := stdlib.New(must.Get(audited([]core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP), trial}, &out))(t))(ok)
 		want(t, "admitted", admitted(h, 5, someone, "/"), 3)
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		var line map[string]any
@@ -74,8 +73,7 @@ func TestEventStreams(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/events", nil))(t)
 		r.Header.Set("X-User", "ann")
-		resp := must.Get(s.Client().Do(r))(t)
-		return resp, cancel
+		return must.Get(s.Client().Do(r))(t), cancel
 	}
 	var cancels []context.CancelFunc
 	for i := range 3 {

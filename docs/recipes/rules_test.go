@@ -48,8 +48,7 @@ const someone = "203.0.113.9"
 // A token bucket of 1,000 a day admits 1,999 on its first day; a window of a day admits 1,000 until midnight.
 func TestPlansRenewAtMidnight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its clock starts at midnight
-		rule := plans(keyfunc.RemoteIP, func(r *http.Request) string { return r.Header.Get("X-Plan") })
-		h, _ := limited(ok, rule)
+		h, _ := limited(ok, plans(keyfunc.RemoteIP, func(r *http.Request) string { return r.Header.Get("X-Plan") }))
 		bucket, _ := limited(ok, core.PerDay(1000).By(keyfunc.RemoteIP))
 		day := [2]int{admitted(h, 1100, someone, "/"), admitted(bucket, 1100, someone, "/")}
 		for range 24 {
@@ -92,8 +91,7 @@ func TestEachRouteHasItsOwnLimit(t *testing.T) {
 
 func TestClientsBehindProxies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := must.Get(behindProxies())(t)
-		h := stdlib.New(l)(ok)
+		h := stdlib.New(must.Get(behindProxies())(t))(ok)
 		want(t, "one client", admitted(h, 101, "10.0.5.10", "/", "X-Forwarded-For", "203.0.113.1"), 100)
 		want(t, "the same with a forged field", get(h, "10.0.5.10", "/", "X-Forwarded-For", "198.51.100.1, 203.0.113.1"), 429)
 		want(t, "another client", get(h, "10.0.5.10", "/", "X-Forwarded-For", "203.0.113.2"), 200)
@@ -140,8 +138,7 @@ func TestRuleFileIsReloaded(t *testing.T) {
 	}
 	write("1/h")
 	synctest.Test(t, func(t *testing.T) {
-		l := must.Get(live(t.Context(), path, rulefile.Funcs{}))(t)
-		h := stdlib.New(l)(ok)
+		h := stdlib.New(must.Get(live(t.Context(), path, rulefile.Funcs{}))(t))(ok)
 		want(t, "of 1/h", admitted(h, 10, someone, "/"), 1)
 		write("5/h")
 		time.Sleep(3 * time.Second)

@@ -93,8 +93,7 @@ func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 		return path
 	}
 	roots = x509.NewCertPool()
-	parsed := must.Get(x509.ParseCertificate(cert))(t)
-	roots.AddCert(parsed)
+	roots.AddCert(must.Get(x509.ParseCertificate(cert))(t))
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
 }
 

@@ -20,8 +20,7 @@ import (
 // A denied request of a user costs the tenant nothing. If the tenant's limit is used up, all its users are denied.
 func TestTenantsAndTheirUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := must.Get(tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User")))(t)
-		h := stdlib.New(l)(ok)
+		h := stdlib.New(must.Get(tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User")))(t))(ok)
 		want(t, "of one user", admitted(h, 150, someone, "/", "X-Tenant", "acme", "X-User", "ann"), 100)
 		total := 100
 		for _, user := range []string{"b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
@@ -113,8 +112,7 @@ func TestKeysBehindClouds(t *testing.T) {
 }
 
 func TestRedisByURL(t *testing.T) {
-	c := must.Get(byURL("rediss://app:secret@redis.example.com:6379/0"))(t)
-	_ = c.Close()
+	_ = must.Get(byURL("rediss://app:secret@redis.example.com:6379/0"))(t).Close()
 	_ = bySentinel("main", "10.0.0.1:26379").Close()
 	_ = byElastiCache("clustercfg.shop.abc.euc1.cache.amazonaws.com:6379", "app", "secret").Close()
 }

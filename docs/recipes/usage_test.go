@@ -40,8 +40,7 @@ func limitCompletions(t *testing.T, upstream http.HandlerFunc) (server *httptest
 	t.Cleanup(server.Close)
 	return server, func() int {
 		server.Close()
-		d := must.Get(l.UsageOf(t.Context(), "tokens", "ip:127.0.0.1"))(t)
-		return 100_000 - d.Results[0].Remaining
+		return 100_000 - must.Get(l.UsageOf(t.Context(), "tokens", "ip:127.0.0.1"))(t).Results[0].Remaining
 	}
 }
 

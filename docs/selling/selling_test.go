@@ -112,8 +112,7 @@ func TestBackup(t *testing.T) {
 	must.Do(t, l.Grant(t.Context(), "plan", "user:bob", 50, bought...))
 	var all []saved
 	for _, customer := range []string{"ann", "bob", "new"} {
-		one := must.Get(backUp(t.Context(), l, customer, bought))(t)
-		all = append(all, one...)
+		all = append(all, must.Get(backUp(t.Context(), l, customer, bought))(t)...)
 	}
 	must.Equal(t, len(all), 4, "saved %+v (two limits of ann and two of bob)", all)
 	server.Kill()

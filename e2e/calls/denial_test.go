@@ -179,8 +179,7 @@ func TestEncoding(t *testing.T) {
 				w := send("Content-Type", "application/grpc")
 				s := &spb.Status{Code: int32(codes.ResourceExhausted), Message: w.Header().Get("Grpc-Message")}
 				for _, d := range details {
-					packed := must.Get(anypb.New(d))(t)
-					s.Details = append(s.Details, packed)
+					s.Details = append(s.Details, must.Get(anypb.New(d))(t))
 				}
 				bin := must.Get(proto.MarshalOptions{Deterministic: true}.Marshal(s))(t)
 				expect.Equal(t, w.Header().Get("Grpc-Status-Details-Bin"), base64.RawStdEncoding.EncodeToString(bin), "details")

@@ -28,8 +28,7 @@ func TestPython(t *testing.T) {
 	if _, err := wire.Run(t, "", nil, python, "-c", "import grpc"); err != nil {
 		wire.Skip(t, err)
 	}
-	script := must.Get(filepath.Abs(filepath.Join("testdata", "drive.py")))(t)
-	testProgram(t, "", python, script)
+	testProgram(t, "", python, must.Get(filepath.Abs(filepath.Join("testdata", "drive.py")))(t))
 }
 
 // A seen is what a program prints of a call.
@@ -42,8 +41,7 @@ type seen struct {
 func testProgram(t *testing.T, dir string, program ...string) {
 	call := func(t *testing.T, address string, calls int, env ...string) (all []seen) {
 		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
-		out := must.Get(wire.Run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t)
-		all = wire.Decode[seen](t, out)
+		all = wire.Decode[seen](t, must.Get(wire.Run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...))(t))
 		must.True(t, len(all) == calls, "%d calls: %+v", calls, all)
 		return all
 	}
@@ -78,8 +76,7 @@ var bothServers = map[string]func(t *testing.T, l *core.Limiter) string{
 
 // passwordHex returns the message with the right password.
 func passwordHex(t *testing.T) string {
-	message := must.Get(proto.Marshal(wrapperspb.String(right)))(t)
-	return hex.EncodeToString(message)
+	return hex.EncodeToString(must.Get(proto.Marshal(wrapperspb.String(right)))(t))
 }
 
 // wantDetails checks the details of a status.

@@ -57,8 +57,7 @@ func TestCORS(t *testing.T) {
 	}
 	for _, f := range apps.Frameworks {
 		guarded := func() http.Handler {
-			l := wire.PerHour(2, core.WithSkip(core.Preflight))
-			return f.Build(apps.Limited(l, behind))
+			return f.Build(apps.Limited(wire.PerHour(2, core.WithSkip(core.Preflight)), behind))
 		}
 		around := guarded()
 		for why, h := range map[string]http.Handler{

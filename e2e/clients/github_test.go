@@ -28,14 +28,12 @@ func twoAtOnce() *core.Limiter {
 
 func gitHubClient(t *testing.T, s *wire.Server) *github.Client {
 	base := s.URL + "/"
-	c := must.Get(github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base)))(t)
-	return c
+	return must.Get(github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base)))(t)
 }
 
 // call requests the path that the application serves.
 func call(t *testing.T, c *github.Client) (*github.Response, error) {
-	r := must.Get(c.NewRequest(t.Context(), "GET", "/", nil))(t)
-	return c.BareDo(r)
+	return c.BareDo(must.Get(c.NewRequest(t.Context(), "GET", "/", nil))(t))
 }
 
 // TestGitHub checks that go-github obeys our responses. It stores the rate of every response, and once Remaining is 0 it sends

@@ -104,8 +104,7 @@ func (s server) results(t *testing.T, limited string) (total int, failed map[str
 func (s server) run(t *testing.T, limited string, cases []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	config := must.Get(filepath.Abs(filepath.Join("testdata", "suite", s.config)))(t)
-	args := []string{"--mode", "server", "--conf", config}
+	args := []string{"--mode", "server", "--conf", must.Get(filepath.Abs(filepath.Join("testdata", "suite", s.config)))(t)}
 	for _, name := range cases {
 		args = append(args, "--run", name)
 	}

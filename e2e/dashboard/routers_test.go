@@ -88,8 +88,7 @@ func TestRouters(t *testing.T) {
 
 // A stream is open only while its page is open.
 func TestStreamEndsWithThePage(t *testing.T) {
-	s := newScene(t, telemetry.Options{})
-	page := dashboard.New(s.telemetry)
+	page := dashboard.New(newScene(t, telemetry.Options{}).telemetry)
 	var streams atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/events") {

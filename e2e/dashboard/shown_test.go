@@ -88,8 +88,7 @@ func TestNarrowTablesShowAllColumns(t *testing.T) {
 		expect.True(t, width >= 760 || heads == want, "at %d pixels, the numbers are %s, want %s", width, heads, want)
 		p.fits(view{"light", width}, "narrow-")
 	}
-	url := crowded(t).serve(t)
-	p := open(t, url)
+	p := open(t, crowded(t).serve(t))
 	view{"dark", 400}.apply(p)
 	p.wait(`document.querySelectorAll("#rules tbody tr").length > 100`)
 	over := eval[int](p, `document.getElementById("rules").scrollWidth - document.getElementById("rules").parentElement.clientWidth`)

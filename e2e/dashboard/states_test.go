@@ -97,8 +97,7 @@ func TestManyTabs(t *testing.T) {
 
 // A tab that is opened in the background connects only once it is shown.
 func TestTabInTheBackground(t *testing.T) {
-	s := newScene(t, telemetry.Options{})
-	url := s.serve(t)
+	url := newScene(t, telemetry.Options{}).serve(t)
 	p := newPage(t)
 	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `Object.defineProperty(document, "hidden", {value: true, configurable: true})`,

@@ -21,8 +21,7 @@ import (
 // commandStat returns a number that a server keeps about a command, such as calls or failed_calls.
 func commandStat(t testing.TB, c *redis.Client, command, number string) (n int) {
 	t.Helper()
-	stats := c.Info(context.Background(), "commandstats").Val()
-	if _, text, ok := strings.Cut(stats, "cmdstat_"+command+":"); ok {
+	if _, text, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_"+command+":"); ok {
 		_, text, _ = strings.Cut(text, number+"=")
 		must.Get(fmt.Sscan(text[:strings.IndexAny(text, ",\r")], &n))(t)
 	}

@@ -160,8 +160,7 @@ func TestRedisWithFaults(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 100, ContextTimeoutEnabled: true})
 			t.Cleanup(func() { client.Close() })
 			store := redisstore.New(client)
-			stop := alternate(&proxy.Fault, some)
-			defer stop()
+			defer alternate(&proxy.Fault, some)()
 			for _, name := range []string{"all limits are given back", "held and given back"} {
 				p := untimed[name]
 				p.callers, p.calls, p.timeout = 3, 6, 20*time.Millisecond

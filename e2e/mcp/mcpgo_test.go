@@ -16,8 +16,7 @@ type userKey struct{}
 
 // TestMCPGo runs the recipe for mark3labs/mcp-go.
 func TestMCPGo(t *testing.T) {
-	limiter := must.Get(tools())(t)
-	limit := limitTools(limiter, func(ctx context.Context) (string, bool) {
+	limit := limitTools(must.Get(tools())(t), func(ctx context.Context) (string, bool) {
 		id, ok := ctx.Value(userKey{}).(string)
 		return id, ok
 	})

@@ -293,8 +293,7 @@ func TestChiDownloadsLittle(t *testing.T) {
 	p.build()
 	var got []string
 	for _, pattern := range []string{"*/*/*@*", "*/*/*/*@*"} {
-		found := must.Get(filepath.Glob(filepath.Join(cache, pattern)))(t)
-		for _, dir := range found {
+		for _, dir := range must.Get(filepath.Glob(filepath.Join(cache, pattern)))(t) {
 			path, _ := filepath.Rel(cache, dir)
 			path, _, _ = strings.Cut(filepath.ToSlash(path), "@")
 			if !strings.HasPrefix(path, "cache/") {
@@ -324,8 +323,7 @@ func TestBinaryIsSmall(t *testing.T) {
 		p.run("go", "mod", "edit", "-require="+own+"@"+version, "-require=github.com/go-chi/chi/v5@v5.2.1", "-require=github.com/go-chi/httprate@v0.15.0")
 		p.run("go", "mod", "tidy")
 		p.run("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "program", ".")
-		info := must.Get(os.Stat(filepath.Join(p.dir, "program")))(t)
-		return info.Size()
+		return must.Get(os.Stat(filepath.Join(p.dir, "program")))(t).Size()
 	}
 	theirs := size("r.Use(httprate.LimitByIP(100, time.Minute))", `"github.com/go-chi/httprate"`)
 	ours := size("r.Use(chilimit.New(core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))))",

@@ -25,8 +25,7 @@ var scriptCalls = regexp.MustCompile(`cmdstat_(?:eval|evalsha|fcall):calls=(\d+)
 // calls returns how many scripts a server has run.
 func calls(t *testing.T, c *redis.Client) (n int) {
 	t.Helper()
-	text := must.Get(c.Info(context.Background(), "commandstats").Result())(t)
-	for _, m := range scriptCalls.FindAllStringSubmatch(text, -1) {
+	for _, m := range scriptCalls.FindAllStringSubmatch(must.Get(c.Info(context.Background(), "commandstats").Result())(t), -1) {
 		some, _ := strconv.Atoi(m[1])
 		n += some
 	}
@@ -41,8 +40,7 @@ func TestCallsOfALease(t *testing.T) {
 	admin := server.Client(t)
 	for _, load := range []struct{ callers, perTurn int }{{1, 1}, {1, 100}, {64, 1}} {
 		synctest.Test(t, func(t *testing.T) {
-			client := connected(t, server.Addr, 100)
-			l := (&leaser{Limit: "20000000/s", Lease: 100 * time.Millisecond}).limiterOver(client)
+			l := (&leaser{Limit: "20000000/s", Lease: 100 * time.Millisecond}).limiterOver(connected(t, server.Addr, 100))
 			var all sync.WaitGroup
 			ask := func(d time.Duration) {
 				for range load.callers {

@@ -18,8 +18,7 @@ const longTimeout = 5 * time.Second
 // take asks l for the one key.
 func take(t *testing.T, l *core.Limiter) core.Decision {
 	t.Helper()
-	d := must.Get(l.Take(context.Background(), claimAll()))(t)
-	return d
+	return must.Get(l.Take(context.Background(), claimAll()))(t)
 }
 
 // remaining returns how many requests of the one key remain.
@@ -27,8 +26,7 @@ func remaining(t *testing.T, l *core.Limiter) core.Result {
 	t.Helper()
 	c := claimAll()
 	c.Peek = true
-	d := must.Get(l.Take(context.Background(), c))(t)
-	return d.Results[0]
+	return must.Get(l.Take(context.Background(), c))(t).Results[0]
 }
 
 // lease charges the one key until l decides from a lease.

@@ -125,6 +125,5 @@ func left(t *testing.T, l *core.Limiter) int64 {
 	t.Helper()
 	c := claimAll()
 	c.Peek = true
-	d := must.Get(l.Take(context.Background(), c))(t)
-	return int64(d.Results[0].Remaining)
+	return int64(must.Get(l.Take(context.Background(), c))(t).Results[0].Remaining)
 }

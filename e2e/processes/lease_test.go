@@ -20,8 +20,7 @@ func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 	if text == "" {
 		return byDefault
 	}
-	d := must.Get(time.ParseDuration(text))(t)
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // fight has n processes request twice the limit, sometimes kills one and starts another, and returns the crew. In the
@@ -88,8 +87,7 @@ func (c *crew) checkBound(besides int) {
 func TestLeasesOfCrashingProcesses(t *testing.T) {
 	t.Parallel()
 	l := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/s;burst=500", Lease: 100 * time.Millisecond, Demand: 250}
-	c := fight(t, l, 8, leaseFor(t, 5*time.Second), nil)
-	c.checkBound(0)
+	fight(t, l, 8, leaseFor(t, 5*time.Second), nil).checkBound(0)
 }
 
 func TestLeasesOnACluster(t *testing.T) {
@@ -99,8 +97,7 @@ func TestLeasesOnACluster(t *testing.T) {
 	for _, n := range cluster.Nodes {
 		l.Addrs = append(l.Addrs, n.Addr)
 	}
-	c := fight(t, l, 3, 4*time.Second, nil)
-	c.checkBound(0)
+	fight(t, l, 3, 4*time.Second, nil).checkBound(0)
 }
 
 // TestLeasesThroughAFailover kills the master. Requests whose charges it had not sent to its replica are admitted

@@ -141,8 +141,7 @@ func waitRate(t *testing.T) int {
 	if text == "" {
 		return 250
 	}
-	rate := must.Get(strconv.Atoi(text))(t)
-	return rate
+	return must.Get(strconv.Atoi(text))(t)
 }
 
 // TestProcessesWaitInOneOrder checks that a thousand requests of ten processes proceed one by one, with one call each.

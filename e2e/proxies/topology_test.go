@@ -101,8 +101,7 @@ func connect(t *testing.T, addr, from string) *http.Client {
 
 // needIPv6 skips the test if the machine has no ::1.
 func needIPv6(t *testing.T) {
-	addrs := must.Get(net.InterfaceAddrs())(t)
-	for _, a := range addrs {
+	for _, a := range must.Get(net.InterfaceAddrs())(t) {
 		if ip, ok := a.(*net.IPNet); ok && ip.IP.Equal(net.IPv6loopback) {
 			return
 		}

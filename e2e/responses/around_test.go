@@ -47,8 +47,7 @@ func TestReverseProxy(t *testing.T) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			each(t, func(t *testing.T, f apps.Framework, http2 bool) {
-				back := wire.Serve(t, http.HandlerFunc(upstream), false)
-				to := must.Get(url.Parse(back.URL))(t)
+				to := must.Get(url.Parse(wire.Serve(t, http.HandlerFunc(upstream), false).URL))(t)
 				p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: row.modify}
 				guard := apps.Guard{Limiter: wire.PerHour(1), Headers: row.writer}
 				s := wire.Serve(t, f.Build(apps.One(guard, p.ServeHTTP)), http2)

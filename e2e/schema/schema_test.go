@@ -30,8 +30,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema())))(t)
 	c := jsonschema.NewCompiler()
 	must.Do(t, c.AddResource("spillgate.json", doc))
-	s := must.Get(c.Compile("spillgate.json"))(t)
-	return s
+	return must.Get(c.Compile("spillgate.json"))(t)
 }
 
 // valid reports whether the schema accepts a file.

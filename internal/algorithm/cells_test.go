@@ -176,8 +176,7 @@ func TestRoomsOfASlabDoNotOverlap(t *testing.T) {
 		must.True(t, got == i, "room %d has the number %d", i, got)
 	}
 	for i := uint32(1); i <= n; i++ {
-		got := *s.At(i)
-		expect.Equal(t, got, int(i), "room %d", i)
+		expect.Equal(t, *s.At(i), int(i), "room %d", i)
 	}
 	expect.Equal(t, len(s.chunks), 4, "chunks")
 }

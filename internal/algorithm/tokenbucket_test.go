@@ -38,8 +38,7 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
-		got := (&Bucket{Level: level}).Until(l, 1, 0, 0)
-		expect.Equal(t, got, want, "%d ticks: wait of µs", level)
+		expect.Equal(t, (&Bucket{Level: level}).Until(l, 1, 0, 0), want, "%d ticks: wait of µs", level)
 	}
 	if got := (&Bucket{Level: 1 << 44}).Until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
 		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
@@ -90,8 +89,7 @@ func TestLevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
 
 func TestBucketEndsWhenItIsEmpty(t *testing.T) {
 	for range 10_000 {
-		l := bucketLimit(t, 1+rand.Int64N(1000), 1_000_000, 1000)
-		s := bucketOf(l, Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000})
+		s := bucketOf(bucketLimit(t, 1+rand.Int64N(1000), 1_000_000, 1000), Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000})
 		for before := range int64(2) {
 			s.Now = s.Stored.Ends() - before
 			must.Equal(t, s.view(s.Stored).Level > 0, before > 0, "%+v ends at %d", s.Stored, s.Stored.Ends())

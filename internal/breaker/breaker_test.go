@@ -351,8 +351,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	b.trips()
 	owed := func(end func(Call)) {
 		t.Helper()
-		c := must.Get(b.EnterOwed(b.now))(t)
-		end(c)
+		end(must.Get(b.EnterOwed(b.now))(t))
 	}
 	succeed, fail := func(c Call) { c.Succeed(b.now) }, func(c Call) { c.Fail(b.now, errDown) }
 	for range 2 * tripRow {

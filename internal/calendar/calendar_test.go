@@ -64,8 +64,7 @@ func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 		}
 		return from
 	}
-	at := first(t.Add(-wide), time.Minute)
-	return first(at.Add(-time.Minute), time.Second)
+	return first(first(t.Add(-wide), time.Minute).Add(-time.Minute), time.Second)
 }
 
 // lastOf returns the last day of a month that is at most day.

@@ -252,8 +252,7 @@ func (f *fake) decide(t *testing.T, claims ...core.Claim) []core.Result {
 // take decides claims as if TakeLocal had not.
 func (f *fake) take(t *testing.T, claims ...core.Claim) []core.Result {
 	t.Helper()
-	r := must.Get(f.Take(t.Context(), claims, nil))(t)
-	return r
+	return must.Get(f.Take(t.Context(), claims, nil))(t)
 }
 
 // TestOtherClaimsAgreeWithTheModel compares claims without a lease, which leases leave alone, and what the fake lends, with the model.

@@ -79,8 +79,7 @@ func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		c := leasedFor("k", "100/d")
-		e := s.lend(t, c, 10)
-		e.pause = pauseSpans // no refill is asked for
+		s.lend(t, c, 10).pause = pauseSpans // no refill is asked for
 		c.Cost = 11
 		s.next(func() error { return failure })
 		expect.ErrorIs(t, expect.ErrorOf(s.Take(t.Context(), []core.Claim{c}, nil)), failure, "result")
@@ -95,8 +94,7 @@ func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 		s := newFake(t)
 		table := s.table()
 		for _, key := range []string{"k", "other"} {
-			c := leasedFor(key, "100/d")
-			e := s.lend(t, c, 10)
+			e := s.lend(t, leasedFor(key, "100/d"), 10)
 			table.returnLater(table.refunds(e, e.finish(table.now(), e.terms.length)))
 		}
 		s.next(func() error { return failure })

@@ -120,8 +120,7 @@ func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
 // A key is worth a lease if it was used less than a Lease ago. The microseconds of that use may have wrapped around since.
 func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
-	table := s.table()
-	shard, hash := table.placeOf(c)
+	shard, hash := s.table().placeOf(c)
 	for i := range 3 {
 		s.restOf(c, leasedFor("other", "100/d")).count([]core.Result{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 9}})
 		s.quiet()

@@ -103,8 +103,7 @@ func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	s.take(t, c, leasedFor("other", "100/d"))
 	expect.Equal(t, s.LeaseStats().Returned, 10, "were returned")
 	s.quiet()
-	cold := leasedFor("cold", "100/d")
-	p, _, ok = s.table().takeLease([]core.Claim{cold}, 0, s.table().now(), nil)
+	p, _, ok = s.table().takeLease([]core.Claim{leasedFor("cold", "100/d")}, 0, s.table().now(), nil)
 	expect.True(t, !ok && p.cold, "a key without a lease: %+v", p)
 }
 

@@ -112,8 +112,7 @@ func (f *fleet) refundReturned(r returnedPortion) {
 	for i, l := range f.limits {
 		before[i] = f.excess(l)
 	}
-	claim := f.claim(int(r.Count))
-	f.store.Refund(f.now, r.At, []core.Claim{claim})
+	f.store.Refund(f.now, r.At, []core.Claim{f.claim(int(r.Count))})
 	for _, s := range r.of {
 		s.of.transit -= s.n
 		s.of.returned += s.n

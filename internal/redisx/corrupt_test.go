@@ -282,8 +282,7 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	client.Set(context.Background(), pairKey, "x", 0)
-	c := claimOf("k", core.PerMinute(5))
-	must.Do(t, s.Settle(context.Background(), settledAt(time.Now(), c)))
+	must.Do(t, s.Settle(context.Background(), settledAt(time.Now(), claimOf("k", core.PerMinute(5)))))
 	expect.Equal(t, s.Repaired(), 1, "states repaired")
 	allExpire(t, client)
 }

@@ -57,8 +57,7 @@ func TestRememberedDenialIsAnsweredWithoutTheServer(t *testing.T) {
 			other.Peek = true
 			now, _ := plain.Take(context.Background(), []core.Claim{other}, nil)
 			other.Peek = false
-			d := now[0].At.Sub(again[1].At)
-			expect.Equal(t, d, 0, "decided ago")
+			expect.Equal(t, now[0].At.Sub(again[1].At), 0, "decided ago")
 		}
 		if after := calls(t, client, "fcall"); after != before+21 { // of plain, which first tries the function
 			t.Errorf("%d calls for 20 remembered denials", after-before-21)
@@ -151,8 +150,7 @@ func TestDenyCacheIsBounded(t *testing.T) {
 		for _, c := range claims {
 			take(t, s, c)
 		}
-		asked := calls(t, client, "fcall") - before
-		expect.AtLeast(t, asked, 7, "of 10 denials asked the server at least (the cache keeps 3)")
+		expect.AtLeast(t, calls(t, client, "fcall")-before, 7, "of 10 denials asked the server at least (the cache keeps 3)")
 	})
 }
 

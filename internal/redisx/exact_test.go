@@ -131,8 +131,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 }
 
 func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
-	admitted := loadFromProcesses(t, func() bool { return true }, redistest.Start(t).Addr)
-	expect.Equal(t, admitted, all(capacity), "admitted")
+	expect.Equal(t, loadFromProcesses(t, func() bool { return true }, redistest.Start(t).Addr), all(capacity), "admitted")
 }
 
 func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {

@@ -39,8 +39,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 }
 
 func loseReplies(t *testing.T, newClient func(addr string) redis.UniversalClient) {
-	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Addr)
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := newClient(proxy.Addr)
 	defer client.Close()
 	s := redisx.New(client, options)
@@ -156,8 +155,7 @@ func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	take(t, s, c)
 	for range 3 {
 		client.FunctionFlush(ctx)
-		sent := sentTo(t, client, func() { take(t, s, c) })
-		expect.Elements(t, sent, []string{"fcall", "function", "fcall"}, "sent")
+		expect.Elements(t, sentTo(t, client, func() { take(t, s, c) }), []string{"fcall", "function", "fcall"}, "sent")
 	}
 	var callers sync.WaitGroup
 	const each, flushes = 50, 20

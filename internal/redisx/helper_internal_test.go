@@ -25,8 +25,7 @@ func stopped() time.Time { return time.Unix(1_800_000_000, 0) }
 
 // frozenStore returns a store whose clock is stopped.
 func frozenStore(t *testing.T) *Store {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	s.SetClock(stopped)

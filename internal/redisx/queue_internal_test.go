@@ -320,8 +320,7 @@ func testJobsJoin(t *testing.T) {
 		_, leads := add()
 		must.True(t, !leads, "a second caller leads a run before the first has begun")
 	}
-	r := s.begin(lead)
-	expect.Equal(t, len(r.jobs), 6, "a run of jobs")
+	expect.Equal(t, len(s.begin(lead).jobs), 6, "a run of jobs")
 }
 
 // A leader that begins its run late shows that this process lacks CPU: jobs that are late then are no failures of the server.

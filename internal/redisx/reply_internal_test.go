@@ -291,8 +291,7 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 		replyError("ERR no. script: x, on @user_function:7."), context.DeadlineExceeded, errors.New("connection reset"),
 	} {
 		s, r := rejectingStore(t, server, map[string]error{"fcall": fault})
-		claims := []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}
-		_, err := s.Take(t.Context(), claims, nil)
+		_, err := s.Take(t.Context(), []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}, nil)
 		expect.True(t, errors.Is(err, fault), "%v: got %v", fault, err)
 		n := r.sent["evalsha"].Load() + r.sent["eval"].Load() + r.sent["function"].Load()
 		expect.True(t, n <= 0 && s.Via() == "functions", "%v: %d more commands, and the store uses %s", fault, n, s.Via())

@@ -163,8 +163,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 
 func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	t.Parallel()
-	client := redistest.StartCluster(t).Client(t)
-	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
+	s := New(struct{ *redis.ClusterClient }{redistest.StartCluster(t).Client(t)}, Options{Prefix: "p"})
 	var jobs []*job
 	for i := range 8 {
 		jobs = append(jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
@@ -452,8 +451,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
 func TestRefundReportsTheStateAfterIt(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}

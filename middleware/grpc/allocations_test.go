@@ -40,8 +40,7 @@ func calling(limiter *core.Limiter) func() {
 	info := &grpc.UnaryServerInfo{FullMethod: unary}
 	handler := func(context.Context, any) (any, error) { return nil, nil }
 	return func() {
-		t := new(transport)
-		_, _ = interceptor(grpc.NewContextWithServerTransportStream(ctx, t), nil, info, handler)
+		_, _ = interceptor(grpc.NewContextWithServerTransportStream(ctx, new(transport)), nil, info, handler)
 	}
 }
 

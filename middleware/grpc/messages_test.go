@@ -87,8 +87,7 @@ func TestMessages(t *testing.T) {
 		}, 5},
 	} {
 		got := 0
-		conn := (&service{stream: receive(&got)}).serve(t, nil, row.interceptors(counted(5)))
-		_, trailer, err := send(t, conn, 8)
+		_, trailer, err := send(t, (&service{stream: receive(&got)}).serve(t, nil, row.interceptors(counted(5))), 8)
 		if got != row.want || status.Code(err) != codes.ResourceExhausted || len(trailer["grpc-retry-pushback-ms"]) != 1 || len(trailer["x-ratelimit-remaining"]) != 1 {
 			t.Errorf("%s: the handler got %d messages, want %d; the stream ended with %v, trailer %v", why, got, row.want, err, trailer)
 		}

@@ -128,8 +128,7 @@ func TestRequestsThatRulesSee(t *testing.T) {
 	rule := core.PerHour(100).By(keyfunc.Join(mcplimit.User, keyfunc.Pattern, keyfunc.Header("X-Tenant")))
 	rule.Match = func(r *http.Request) bool {
 		seen = append(seen, r.Method+" "+r.URL.Path)
-		body := make([]byte, 1)
-		if n, err := r.Body.Read(body); n != 0 || err == nil || r.URL.Path != r.RequestURI {
+		if n, err := r.Body.Read(make([]byte, 1)); n != 0 || err == nil || r.URL.Path != r.RequestURI {
 			t.Errorf("the body has %d bytes, %v; the URI is %s", n, err, r.RequestURI)
 		}
 		return r.URL.Path != "/tools/list"
@@ -319,14 +318,12 @@ func TestOneLimiterAroundTheServerAndInIt(t *testing.T) {
 		_, err := call(t.Context(), client, "search")
 		expect.Elements(t, denialOf(t, err).Rules, []string{"tools"}, "stateless %v: denied by", stateless)
 		// 4 HTTP requests and 3 calls that were admitted.
-		left := remaining(t, l, "all")
-		expect.Equal(t, before-left, 7, "stateless %v: charged for 4 calls", stateless)
+		expect.Equal(t, before-remaining(t, l, "all"), 7, "stateless %v: charged for 4 calls", stateless)
 	}
 }
 
 // remaining returns how many requests remain of a rule with the key "const:all".
 func remaining(t testing.TB, l *core.Limiter, rule string) int {
 	t.Helper()
-	d := must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "const:all", Peek: true}))(t)
-	return d.Results[0].Remaining
+	return must.Get(l.Take(t.Context(), core.Claim{Rule: rule, Key: "const:all", Peek: true}))(t).Results[0].Remaining
 }

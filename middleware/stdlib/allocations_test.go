@@ -49,8 +49,7 @@ func (discard) EnableFullDuplex() error                      { return nil }
 func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	rule := l.By(keyfunc.RemoteIP)
 	rule.CostAfter = final
-	limiter := core.Must(core.New([]core.Rule{rule}))
-	h := stdlib.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := stdlib.New(core.Must(core.New([]core.Rule{rule})))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r, _ := http.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "203.0.113.9:4711"
 	w := discard{make(http.Header)}

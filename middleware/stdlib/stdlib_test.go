@@ -242,8 +242,7 @@ func TestSkipsInFrontOfProxy(t *testing.T) {
 					mux.ServeHTTP(w, r)
 				}))
 				t.Cleanup(backend.Close)
-				at := must.Get(url.Parse(backend.URL))(t)
-				return wrap(app.Cleaned(httputil.NewSingleHostReverseProxy(at)), app.Guards)
+				return wrap(app.Cleaned(httputil.NewSingleHostReverseProxy(must.Get(url.Parse(backend.URL))(t))), app.Guards)
 			}})
 		})
 	}

@@ -84,8 +84,7 @@ func TestCollectedCounts(t *testing.T) {
 		# TYPE spillgate_store_up gauge
 		spillgate_store_up 1
 	`
-	c := promtelemetry.NewCollector(driven(t))
-	err := testutil.CollectAndCompare(c, strings.NewReader(want),
+	err := testutil.CollectAndCompare(promtelemetry.NewCollector(driven(t)), strings.NewReader(want),
 		"spillgate_requests_total", "spillgate_results_total", "spillgate_rule_requests_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
 	expect.NoError(t, err, "the metrics")
 }
@@ -98,8 +97,7 @@ func TestLinterFindsNothing(t *testing.T) {
 // A pedantic registry rejects series that are inconsistent or occur twice.
 func TestRegistryAcceptsTheMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	tel := driven(t)
-	registry.MustRegister(promtelemetry.NewCollector(tel))
+	registry.MustRegister(promtelemetry.NewCollector(driven(t)))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
@@ -117,8 +115,7 @@ func TestStoreDuration(t *testing.T) {
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(promtelemetry.NewCollector(tel))
-	families := must.Get(registry.Gather())(t)
-	for _, f := range families {
+	for _, f := range must.Get(registry.Gather())(t) {
 		if f.GetName() != "spillgate_store_duration_seconds" {
 			continue
 		}

@@ -112,8 +112,7 @@ func limited(limits ...core.Limit) http.Handler {
 
 func TestZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old := httprate.LimitByIP(0, time.Minute)(try.OK)
-		w := try.Get(old, client, "/")
+		w := try.Get(httprate.LimitByIP(0, time.Minute)(try.OK), client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "60", "before: %d %v", w.Code, w.Header())
 		w = try.Get(limited(core.PerMinute(0)), client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "", "after: %d %v", w.Code, w.Header())

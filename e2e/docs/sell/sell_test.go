@@ -121,8 +121,7 @@ func openAccount(t *testing.T, base, name string) (shows func(texts ...string)) 
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
 	text := func() string {
-		s := must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`)))(t)
-		return s
+		return must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`)))(t)
 	}
 	must.Do(t, chromedp.Do(ctx, chromedp.Navigate(base+"/account")))
 	redistest.Wait(t, "the page of nobody", func() bool { return strings.Contains(text(), "Please sign in.") })

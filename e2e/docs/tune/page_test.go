@@ -115,8 +115,7 @@ func (w *walk) program(block string) {
 func (w *walk) serve() {
 	w.t.Helper()
 	source := must.Get(filepath.Abs("main.go"))(w.t)
-	text := must.Get(os.ReadFile(source))(w.t)
-	w.write("main.go", w.ports.Replace(string(text)))
+	w.write("main.go", w.ports.Replace(string(must.Get(os.ReadFile(source))(w.t))))
 	overlay := must.Get(json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(w.dir, "main.go")}}))(w.t)
 	w.write("overlay.json", string(overlay))
 	w.run("go", "build", "-overlay", filepath.Join(w.dir, "overlay.json"), "-o", filepath.Join(w.dir, "server"), ".")

@@ -78,8 +78,7 @@ func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
 	resp, err := client.Do(r)
 	must.Do(t, err)
 	defer resp.Body.Close()
-	body := must.Get(io.ReadAll(resp.Body))(t)
-	return Reply{resp, string(body)}
+	return Reply{resp, string(must.Get(io.ReadAll(resp.Body))(t))}
 }
 
 // Request returns a request with header fields, each "Name: value". A name may occur several times.

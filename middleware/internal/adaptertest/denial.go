@@ -127,8 +127,7 @@ func testDenyHandler(t *testing.T, a Adapter) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "<html>"+tightest.Rule+" "+w.Header().Get("Retry-After"))
 	}
-	s := a.serve(t, single(Guard{Limiter: scripted(empty), Deny: deny}))
-	got := s.get("/")
+	got := a.serve(t, single(Guard{Limiter: scripted(empty), Deny: deny})).get("/")
 	got.wantStatus(t, http.StatusTeapot)
 	got.wantLimiting(t, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")...)
 	if got.body != "<html>api 1" || strings.Contains(got.Header.Get("Content-Type"), "json") || got.Header.Get("Cache-Control") != "no-store" {

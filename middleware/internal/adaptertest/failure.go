@@ -88,8 +88,7 @@ func testFailureModes(t *testing.T, a Adapter) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: row.mode}}
-			s := a.serve(t, single(Guard{Limiter: withOpenBreaker(t, down.limiter())}))
-			got := s.get("/")
+			got := a.serve(t, single(Guard{Limiter: withOpenBreaker(t, down.limiter())})).get("/")
 			got.wantStatus(t, 200)
 			seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...)
 			expect.True(t, fmt.Sprint(seen) == fmt.Sprint(row.want), "limit and remaining = %v, want %v", seen, row.want)

@@ -232,8 +232,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
 				expect.True(t, n == 1<<16 && err == nil, "copied %d bytes, %v", n, err)
 			}}}}), http2)
-			got := s.get("/")
-			expect.Equal(t, len(got.body), 1<<16, "bytes")
+			expect.Equal(t, len(s.get("/").body), 1<<16, "bytes")
 		}
 		expect.True(t, seen[0] == seen[1], "HTTP/2 %v: without the middleware %s\nwith it %s", http2, seen[0], seen[1])
 	}

@@ -94,8 +94,7 @@ func (a Adapter) upload(t *testing.T, handle func(*http.Request), http2 bool, gu
 	r.Trailer = http.Header{"X-Declared": {"1"}}
 	s.send(r)
 	s.Close() // waits until the server has finished the request
-	left := must.Get(os.ReadDir(files))(t)
-	v.files = len(left)
+	v.files = len(must.Get(os.ReadDir(files))(t))
 	return v
 }
 
@@ -104,8 +103,7 @@ func form(t *testing.T) (io.Reader, string) {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	_ = w.WriteField("a", "1")
-	file := must.Get(w.CreateFormFile("file", "big"))(t)
-	_, _ = file.Write(make([]byte, 64<<10))
+	_, _ = must.Get(w.CreateFormFile("file", "big"))(t).Write(make([]byte, 64<<10))
 	_ = w.Close()
 	return &body, w.FormDataContentType()
 }

@@ -173,8 +173,7 @@ func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func TestDenialIsMarshalledOnce(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "once"), httptest.NewRequest(http.MethodGet, "/", nil)
 	w := &nowhere{http.Header{}}
-	n := testing.AllocsPerRun(100, func() { Deny(w, r, &d) })
-	expect.AtMost(t, n, 1, "allocations (only the one of the header values)")
+	expect.AtMost(t, testing.AllocsPerRun(100, func() { Deny(w, r, &d) }), 1, "allocations (only the one of the header values)")
 	b := tooMany.body([]string{"once"})
 	expect.True(t, cap(b) == len(b), "a body of %d bytes has room for %d", len(b), cap(b))
 }

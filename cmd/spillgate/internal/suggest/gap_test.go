@@ -69,8 +69,7 @@ func TestLimitWithoutAGapHitsNobody(t *testing.T) {
 	log := scanned(1, time.Second)
 	rep := run(t, perIP, 100, slices.Clone(log))
 	expect.True(t, rep.Chosen.Hit == 0 && rep.Chosen.Gap == nil, "all clients are to be kept: got %+v", rep.Chosen)
-	visitors := slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "scanner" })
-	rep = run(t, perIP, 99.9, visitors)
+	rep = run(t, perIP, 99.9, slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "scanner" }))
 	expect.True(t, rep.Chosen.Hit == 0 && rep.Chosen.Gap == nil && rep.TooFew == 2995, "nobody stands out: got %+v", rep.Chosen)
 }
 

@@ -271,8 +271,7 @@ func (v Version[E, C, H, M, R]) testRequestIsRestored(t *testing.T) {
 		e.Add(http.MethodGet, "/", row.handle)
 		serve(e, http.MethodGet, "/")
 		expect.Equal(t, before == after, row.same, "%s: same request", why)
-		changed := after.Host == "changed" || after.Context().Value(key{}) == "changed"
-		expect.Equal(t, changed, row.changed, "%s: changed", why)
+		expect.Equal(t, after.Host == "changed" || after.Context().Value(key{}) == "changed", row.changed, "%s: changed", why)
 	}
 }
 
