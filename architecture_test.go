@@ -32,8 +32,7 @@ func TestPackageCommentNamesFilesThatExist(t *testing.T) {
 	expect.AtLeast(t, len(names), 5, "names of files (of every step)")
 }
 
-// TestProgramsOfPackageComments checks that the first program in each package comment is also an example, so that the
-// compiler checks it.
+// TestProgramsOfPackageComments checks that the first program in each package comment is also an example, so that the compiler checks it.
 func TestProgramsOfPackageComments(t *testing.T) {
 	examples := compiledSource(t)
 	for _, file := range []string{"doc.go", "core/doc.go"} {

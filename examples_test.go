@@ -14,9 +14,8 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// withoutExample are exported funcs and methods that need no example: their first sentence says everything, or another
-// side of their interface has the example, or they are for authors of adapters and stores, who find code in package
-// comments.
+// withoutExample are exported funcs and methods that need no example: their first sentence says everything, or another side of their
+// interface has the example, or they are for authors of adapters and stores, who find code in package comments.
 var withoutExample = map[string][]string{
 	"core": {
 		"Algorithm.String", "CalendarUnit.String", "Limit.Capacity", "Limit.Width", "Claim.Compile", "Claim.Validate", "Settlement.Compile", "Settlement.Validate", "Must", "Limiter.Store", "Decision.OuterRulesOfSameName",

@@ -84,8 +84,7 @@ func compiledSource(t *testing.T) string {
 // squeeze removes indentation, so that texts can be compared.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// lacks returns the names that a snippet uses without declaring or importing them, and the imports that it does not
-// use.
+// lacks returns the names that a snippet uses without declaring or importing them, and the imports that it does not use.
 func lacks(t *testing.T, snippet string) (lacking []string) {
 	t.Helper()
 	if !strings.HasPrefix(snippet, "package ") {

@@ -135,9 +135,8 @@ var adapters = []struct {
 	}},
 }
 
-// TestSpillgateServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer
-// reports what remains, no request is denied. If it writes only Retry-After, or nothing, there are few denials, and no
-// caller sees one.
+// TestSpillgateServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer reports what
+// remains, no request is denied. If it writes only Retry-After, or nothing, there are few denials, and no caller sees one.
 func TestSpillgateServers(t *testing.T) {
 	for _, w := range []struct {
 		name         string

@@ -142,8 +142,7 @@ type connection struct{ watched }
 
 func (*connection) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestDeniedUpgrade checks that a denied upgrade is sent again like any other request, and that the caller gets the
-// connection unchanged.
+// TestDeniedUpgrade checks that a denied upgrade is sent again like any other request, and that the caller gets the connection unchanged.
 func TestDeniedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &connection{}

@@ -127,8 +127,7 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	}
 }
 
-// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial is returned intact if the wait for its retry
-// becomes too long.
+// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial is returned intact if the wait for its retry becomes too long.
 func TestDenialIsReturnedWhileOthersExtendTheWait(t *testing.T) {
 	for _, size := range []int{0, 10, 64 << 10, 200_000} {
 		synctest.Test(t, func(t *testing.T) { denyAndExtend(t, strings.Repeat("x", size)) })
@@ -186,8 +185,7 @@ type closer struct {
 
 func (c *closer) CloseIdleConnections() { c.closed++ }
 
-// TestWaitsEndWithTheContext checks that a wait ends when the context of the request ends, with its cause, and that others
-// go on.
+// TestWaitsEndWithTheContext checks that a wait ends when the context of the request ends, with its cause, and that others go on.
 func TestWaitsEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(20 * time.Second)

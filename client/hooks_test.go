@@ -220,8 +220,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// TestOnWaitIsNotCalledWithoutAnInstant checks that OnWait is not called for a wait for the response to another
-// request.
+// TestOnWaitIsNotCalledWithoutAnInstant checks that OnWait is not called for a wait for the response to another request.
 func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, _ *http.Request) {
@@ -236,10 +235,9 @@ func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 	})
 }
 
-// TestFleetSharesOneBudget has ten processes send as fast as a shared limit of 50 per second allows, to a server with
-// the same limit. The processes share the limit through their hooks. A stranger's burst first causes one denial.
-// After that, and after the requests booked by then, no request is denied, and at least 95% of the server's limit is
-// used.
+// TestFleetSharesOneBudget has ten processes send as fast as a shared limit of 50 per second allows, to a server with the same limit. The
+// processes share the limit through their hooks. A stranger's burst first causes one denial. After that, and after the requests booked by
+// then, no request is denied, and at least 95% of the server's limit is used.
 func TestFleetSharesOneBudget(t *testing.T) {
 	const processes, callers, span = 10, 2, 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {

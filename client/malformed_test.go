@@ -15,8 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMalformedFieldsAreIgnored checks that a RateLimit field that cannot be parsed is ignored as a whole, as RFC 9651
-// requires.
+// TestMalformedFieldsAreIgnored checks that a RateLimit field that cannot be parsed is ignored as a whole, as RFC 9651 requires.
 func TestMalformedFieldsAreIgnored(t *testing.T) {
 	for _, line := range []string{`"a";r=0;t=5, "b`, `"a";r=0;t=5, "b";r=1;pk=:YQ`, `"a";r=0;t=5 "b";r=0`, `"a";r=0;t=5, ;`} {
 		var rep report
@@ -93,8 +92,7 @@ func drawResult(t *rapid.T, name string) core.Result {
 // drawName draws the name of a rule: printable ASCII.
 func drawName(t *rapid.T) string { return rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "name") }
 
-// TestReportReadsTheFieldsOfEveryWriter checks for every writer that a client with another clock reads the numbers that the
-// writer wrote.
+// TestReportReadsTheFieldsOfEveryWriter checks for every writer that a client with another clock reads the numbers that the writer wrote.
 func TestReportReadsTheFieldsOfEveryWriter(t *testing.T) {
 	for _, w := range []struct {
 		name  string

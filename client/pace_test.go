@@ -54,8 +54,7 @@ func TestNoPace(t *testing.T) {
 	})
 }
 
-// TestNoPaceForABucket checks that requests are not paced if Reset moves, and that one request is sent at a time after Remaining
-// 0.
+// TestNoPaceForABucket checks that requests are not paced if Reset moves, and that one request is sent at a time after Remaining 0.
 func TestNoPaceForABucket(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, inBubble(func(t *testing.T) {

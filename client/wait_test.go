@@ -15,8 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/expect"
 )
 
-// TestOnWaitPanicsAfterTheCallWasAdmitted checks that no call waits for a call whose OnWait panics after a response has
-// admitted it.
+// TestOnWaitPanicsAfterTheCallWasAdmitted checks that no call waits for a call whose OnWait panics after a response has admitted it.
 func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +51,7 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	})
 }
 
-// TestDeniedRequestKeepsItsPlace checks that a denied request is sent again before requests that arrived while it was in
-// flight.
+// TestDeniedRequestKeepsItsPlace checks that a denied request is sent again before requests that arrived while it was in flight.
 func TestDeniedRequestKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -159,8 +157,7 @@ func TestRareHeaderValues(t *testing.T) {
 	}
 }
 
-// TestNetworkErrorChangesNoLimit checks that the client does not take a route for one without limits after a 502 from
-// a proxy.
+// TestNetworkErrorChangesNoLimit checks that the client does not take a route for one without limits after a 502 from a proxy.
 func TestNetworkErrorChangesNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -236,8 +233,7 @@ func TestNoGoroutines(t *testing.T) {
 	})
 }
 
-// bubbled returns the number of goroutines in bubbles. The goroutines of a server that another test has closed may end
-// at any time.
+// bubbled returns the number of goroutines in bubbles. The goroutines of a server that another test has closed may end at any time.
 func bubbled() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ", synctest bubble ")

@@ -12,8 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// A sighting is a response with the state of a window: sent and received are on the clock of the account, at and
-// reset in seconds.
+// A sighting is a response with the state of a window: sent and received are on the clock of the account, at and reset in seconds.
 type sighting struct {
 	sent, received uint64
 	at             int

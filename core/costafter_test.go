@@ -157,8 +157,7 @@ func TestFailingCostAfterIsLogged(t *testing.T) {
 	wantLines(t, log.String(), `rule=login err="spillgate: cost after rule \"login\": a callback panicked: ouch" stack=`)
 }
 
-// If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback, unless the request is
-// free.
+// If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback, unless the request is free.
 func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 	for _, row := range []struct {
 		mode   core.FailureMode

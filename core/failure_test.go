@@ -68,8 +68,7 @@ func TestFailureModes(t *testing.T) {
 	}
 }
 
-// While the breaker is closed, a failed call does not admit the request of a rule with FailOpen: the client may have caused the
-// failure.
+// While the breaker is closed, a failed call does not admit the request of a rule with FailOpen: the client may have caused the failure.
 func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
 	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("open", core.FailOpen, 2)})
 	for i := range 4 {

@@ -207,8 +207,7 @@ func errorOfProbe(l *core.Limiter, ended error) error {
 	return err
 }
 
-// A slowHandler is a log handler that takes longer for a warning than an outage takes, asks for the health of the store and
-// panics once.
+// A slowHandler is a log handler that takes longer for a warning than an outage takes, asks for the health of the store and panics once.
 type slowHandler struct {
 	slog.Handler
 	limiter *core.Limiter
@@ -309,8 +308,7 @@ func checkAtOnce(t *testing.T, l *core.Limiter, n int, r *http.Request) int {
 	return int(admitted.Load())
 }
 
-// A client that floods a healthy store is admitted at most as often as the limits in this process allow. Other clients get no
-// 503.
+// A client that floods a healthy store is admitted at most as often as the limits in this process allow. Other clients get no 503.
 func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
 		t.Run(name, func(t *testing.T) {

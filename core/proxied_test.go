@@ -274,8 +274,7 @@ func served(r *http.Request, f func(*http.Request)) *http.Request {
 	return r
 }
 
-// TestEndTakesOverEachChange changes one field of the request at a time. The caller finds it in its own request, and its
-// own context.
+// TestEndTakesOverEachChange changes one field of the request at a time. The caller finds it in its own request, and its own context.
 func TestEndTakesOverEachChange(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/users/{id}", func(http.ResponseWriter, *http.Request) {})

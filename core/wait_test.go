@@ -64,8 +64,7 @@ func TestMaxWaitMistakes(t *testing.T) {
 	}
 }
 
-// TestLimitsOfARequestThatCannotWait checks that a request fails if its tier or override has limits that cannot make requests
-// wait.
+// TestLimitsOfARequestThatCannotWait checks that a request fails if its tier or override has limits that cannot make requests wait.
 func TestLimitsOfARequestThatCannotWait(t *testing.T) {
 	window := core.MustParseLimits("5/m;fixed-window")
 	for callback, set := range map[string]func(*core.Rule){
@@ -188,8 +187,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitThatContextEnds checks Wait with contexts that have ended, that end before the turn, or whose deadline is before the
-// turn.
+// TestWaitThatContextEnds checks Wait with contexts that have ended, that end before the turn, or whose deadline is before the turn.
 func TestWaitThatContextEnds(t *testing.T) {
 	const ms = time.Millisecond
 	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
@@ -570,8 +568,7 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestAllocationsOfAWait checks that a request that sleeps until its turn allocates a timer more than a request that does not
-// wait.
+// TestAllocationsOfAWait checks that a request that sleeps until its turn allocates a timer more than a request that does not wait.
 func TestAllocationsOfAWait(t *testing.T) {
 	allocations := func(burst int) float64 {
 		l := core.Must(core.New([]core.Rule{{Name: "r", Limits: []core.Limit{core.PerSecond(10_000).WithBurst(burst)}, MaxWait: time.Hour}}))

@@ -164,8 +164,7 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// TestPeeksBeforeTheTurn checks rules that hold something: their rates deny before the request waits, and their in-flight limits
-// do not.
+// TestPeeksBeforeTheTurn checks rules that hold something: their rates deny before the request waits, and their in-flight limits do not.
 func TestPeeksBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules := append(holding(), waiting("1/m;burst=1", time.Hour))

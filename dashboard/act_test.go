@@ -152,8 +152,7 @@ func TestOverridesAndGrants(t *testing.T) {
 	expect.True(t, answer["own"] == nil && answer["tiered"] == true, "of a key without an override: got %v", answer)
 }
 
-// A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its
-// deadline.
+// A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its deadline.
 type slowReader struct {
 	httptest.ResponseRecorder
 	reads    int
@@ -195,8 +194,7 @@ func TestSlowReaderIsDropped(t *testing.T) {
 	})
 }
 
-// Any bytes are a valid key. They can be looked up, reset and banned, and they neither reach a header nor break the
-// response.
+// Any bytes are a valid key. They can be looked up, reset and banned, and they neither reach a header nor break the response.
 func TestOddKeys(t *testing.T) {
 	s := newScene(t, false, dashboard.WithReset(func(*http.Request) bool { return true }))
 	for _, key := range []string{"\x00", "\xff\xfe", "a\r\nSet-Cookie: b", " ", "💧", "</script>", "{}", strings.Repeat("k", 60_000)} {

@@ -90,8 +90,7 @@ func TestViewersAreBounded(t *testing.T) {
 	expect.True(t, statuses[200] == 100 && statuses[503] == 1, "got %v", statuses)
 }
 
-// TestEventsAreForThePage checks that other websites get no stream, and that their requests do not use up the streams
-// of operators.
+// TestEventsAreForThePage checks that other websites get no stream, and that their requests do not use up the streams of operators.
 func TestEventsAreForThePage(t *testing.T) {
 	s := newScene(t, false)
 	ask := func(field, value string) int {

@@ -20,8 +20,7 @@ import (
 // noon is the instant of most decisions here: 2026-01-01T12:00:00Z.
 var noon = time.Unix(1767268800, 0)
 
-// result returns the result of a limit with this many requests remaining. One more refills after refill, and all
-// after reset.
+// result returns the result of a limit with this many requests remaining. One more refills after refill, and all after reset.
 func result(rule string, l core.Limit, remaining int, refill, reset time.Duration) core.Result {
 	return core.Result{Rule: rule, Limit: l, Allowed: true, Remaining: remaining, RefillAfter: refill, ResetAfter: reset}
 }
@@ -133,8 +132,7 @@ var writers = []struct {
 	{"None", headers.None},
 }
 
-// TestGolden compares every byte that the writers set. Review the differences before you update them: clients parse
-// these bytes.
+// TestGolden compares every byte that the writers set. Review the differences before you update them: clients parse these bytes.
 func TestGolden(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {

@@ -135,8 +135,7 @@ func TestCookie(t *testing.T) {
 	checkKey(t, Cookie("sid"), request(""), "error")
 }
 
-// FuzzCookie checks that each cookie that net/http finds is keyed by its value or rejected, and never counts as
-// missing.
+// FuzzCookie checks that each cookie that net/http finds is keyed by its value or rejected, and never counts as missing.
 func FuzzCookie(f *testing.F) {
 	for _, s := range []string{"sid=a", "sid=a; sid=b", `sid="a"`, "sid =a", "\vsid=a", "a;sid;sid=", ";;=;sid=\x00"} {
 		f.Add(s)
@@ -187,8 +186,7 @@ type found string
 
 func (p found) RoutePattern(*http.Request) (string, error) { return string(p), nil }
 
-// TestPatternWithoutRoute checks that a request that matches no route has another result than one whose route is
-// unknown.
+// TestPatternWithoutRoute checks that a request that matches no route has another result than one whose route is unknown.
 func TestPatternWithoutRoute(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("GET", "/nowhere", nil)

@@ -37,9 +37,8 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// Each row is one Authorization line, or several separated by newlines. A want of "" means that there is no key of this
-// scheme, so that First continues. "bad" means that an application might accept the credential, so First must not
-// continue.
+// Each row is one Authorization line, or several separated by newlines. A want of "" means that there is no key of this scheme, so that
+// First continues. "bad" means that an application might accept the credential, so First must not continue.
 func TestAuthorization(t *testing.T) {
 	token := "bearer:" + sha("t0k.en==")
 	for _, row := range []struct {

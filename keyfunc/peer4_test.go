@@ -9,8 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/expect"
 )
 
-// checkPeer4 checks that peer4 agrees with the parser on IPv4 addresses with a port, and returns "" for everything
-// else.
+// checkPeer4 checks that peer4 agrees with the parser on IPv4 addresses with a port, and returns "" for everything else.
 func checkPeer4(t *testing.T, remote string) {
 	t.Helper()
 	want := ""

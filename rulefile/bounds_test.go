@@ -185,8 +185,7 @@ func TestBoundsLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestFirstMistakesAreReported checks that the first 100 mistakes are reported in order, with the number of further
-// ones.
+// TestFirstMistakesAreReported checks that the first 100 mistakes are reported in order, with the number of further ones.
 func TestFirstMistakesAreReported(t *testing.T) {
 	for n, want := range map[int]string{99: "", 100: "", 101: "there is 1 more mistake", 102: "there are 2 more mistakes", 5000: "there are 4900 more mistakes"} {
 		var b strings.Builder

@@ -18,8 +18,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// TestOnlyRegularFilesAreRead checks that loading a named pipe, a socket, a device or a directory fails at once, also
-// behind a link.
+// TestOnlyRegularFilesAreRead checks that loading a named pipe, a socket, a device or a directory fails at once, also behind a link.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "link")
@@ -41,8 +40,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestWatchDoesNotWaitForAPipe checks that the rules stay the same while a named pipe replaces the file, and change
-// afterwards.
+// TestWatchDoesNotWaitForAPipe checks that the rules stay the same while a named pipe replaces the file, and change afterwards.
 func TestWatchDoesNotWaitForAPipe(t *testing.T) {
 	watch(t, func(w *watched) {
 		must.Do(t, os.Remove(w.path))

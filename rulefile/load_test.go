@@ -240,8 +240,7 @@ type watched struct {
 	seen    map[int]bool // rates that were active
 }
 
-// watch runs test with a limiter that follows a file with a rate of 10 per hour, and that also has rules of the
-// program.
+// watch runs test with a limiter that follows a file with a rate of 10 per hour, and that also has rules of the program.
 func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 	t.Helper()
 	dir := t.TempDir()

@@ -40,8 +40,7 @@ func (b *logRecorder) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// sum returns the number of events that the lines of a message account for, and checks that no second has more than
-// ten lines.
+// sum returns the number of events that the lines of a message account for, and checks that no second has more than ten lines.
 func (b *logRecorder) sum(t *testing.T, message string) (n uint64) {
 	t.Helper()
 	b.mu.Lock()

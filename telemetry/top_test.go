@@ -206,8 +206,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Hashes of one key are equal within a process, and differ between processes, so that nobody can look keys up in a
-// table.
+// Hashes of one key are equal within a process, and differ between processes, so that nobody can look keys up in a table.
 func TestMaskIsKeyedPerProcess(t *testing.T) {
 	a, b := newMasker(false), newMasker(false)
 	first, again := a.text("user:42"), a.text("user:42")

@@ -14,8 +14,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// clientsLog returns lines of a log of 100 clients. Each sends a burst twice a day, and later clients send larger
-// ones.
+// clientsLog returns lines of a log of 100 clients. Each sends a burst twice a day, and later clients send larger ones.
 func clientsLog() string {
 	var b strings.Builder
 	start := time.Date(2025, 10, 10, 0, 0, 0, 0, time.UTC)
@@ -46,8 +45,7 @@ func TestSuggestPrintsARulesFile(t *testing.T) {
 	}
 }
 
-// replayed replays a log with the rule in file, and returns how many keys the rule has, how many of them it hits, and the
-// report.
+// replayed replays a log with the rule in file, and returns how many keys the rule has, how many of them it hits, and the report.
 func replayed(t *testing.T, file, log string) (keys, hit int, report string) {
 	t.Helper()
 	code, report, _ := execute(t, "replay", "--rules", file, "--json", log)

@@ -205,9 +205,8 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 		"lease %v: what remains was right within one request %d times of 3000", lease, near)
 }
 
-// TestUnusedRequestsOfSeveralProcessesCount lets several processes use one key in turn, in bursts. Afterwards, all unused
-// requests are available again, except for what may have drained between a loan and its refund. The limit drains one request in
-// six minutes.
+// TestUnusedRequestsOfSeveralProcessesCount lets several processes use one key in turn, in bursts. Afterwards, all unused requests are
+// available again, except for what may have drained between a loan and its refund. The limit drains one request in six minutes.
 func TestUnusedRequestsOfSeveralProcessesCount(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -200,8 +200,7 @@ func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision
 	return l, d
 }
 
-// A limiter calls the store in the goroutine of the request, so each call must return in time. The client itself would wait for
-// a minute.
+// A limiter calls the store in the goroutine of the request, so each call must return in time. The client itself would wait for a minute.
 func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})

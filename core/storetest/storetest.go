@@ -23,10 +23,9 @@ type Harness struct {
 	// New returns a store in which no key has been seen. It is called each time a row runs and may use Cleanup of its argument.
 	New func(*testing.T) core.Store
 
-	// Advance lets the time of the store's clock pass: by setting the clock, if the test can, or else time.Sleep. All calls
-	// of a run together ask for less than 20m without Quick: a hold ends after a minute. If it is nil, each row runs in a
-	// synctest bubble of its own, where time.Sleep takes no time; that suits stores which live in this process and read its
-	// clock.
+	// Advance lets the time of the store's clock pass: by setting the clock, if the test can, or else time.Sleep. All calls of a run
+	// together ask for less than 20m without Quick: a hold ends after a minute. If it is nil, each row runs in a synctest bubble of its
+	// own, where time.Sleep takes no time; that suits stores which live in this process and read its clock.
 	Advance func(time.Duration)
 
 	// Quick says that Advance takes no time itself. Then a row may let half a day pass, to see how a calendar window ends.
@@ -50,10 +49,9 @@ type row struct {
 	run  func(*suite)
 }
 
-// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store
-// whose clock is a real one may take its time: the instants of its results say how late each call was, and a row
-// expects of a limit only what holds for requests that late. On a clock that stands still between two calls of Advance,
-// it expects exact results.
+// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store whose clock is a real
+// one may take its time: the instants of its results say how late each call was, and a row expects of a limit only what holds for
+// requests that late. On a clock that stands still between two calls of Advance, it expects exact results.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, calendarRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
@@ -114,9 +112,8 @@ func (s *suite) wait(d time.Duration) {
 // late returns how much more time has passed, by the store's clock, than advance and wait let pass.
 func (s *suite) late() time.Duration { return s.last.Sub(s.begun) - s.passed }
 
-// sure reports whether takes were so punctual that a result of l must be as a row says: half of the time that one more
-// request takes to fit, or a twentieth of the period of a window. A row keeps this distance from the instants at which
-// the result changes.
+// sure reports whether takes were so punctual that a result of l must be as a row says: half of the time that one more request takes to
+// fit, or a twentieth of the period of a window. A row keeps this distance from the instants at which the result changes.
 func (s *suite) sure(l core.Limit) bool {
 	margin := l.Period / 20
 	switch {
@@ -253,8 +250,7 @@ func of(rule string, c core.Claim) core.Claim {
 // words returns results for expect to compare with.
 func words(want ...string) []string { return want }
 
-// checkAll checks what must hold for the results of any claims: one per limit of each, in order, that do not contradict
-// themselves.
+// checkAll checks what must hold for the results of any claims: one per limit of each, in order, that do not contradict themselves.
 func (s *suite) checkAll(claims []core.Claim, results []core.Result) {
 	s.Helper()
 	i := 0
@@ -362,8 +358,7 @@ var contextRows = []row{
 // atMost is how long a call may go on after its context on a real clock: only a fault takes so long.
 const atMost = 20 * second
 
-// wantReturns makes each call with a context that is done and with one that will be. In a bubble the call must end with
-// its context.
+// wantReturns makes each call with a context that is done and with one that will be. In a bubble the call must end with its context.
 func (s *suite) wantReturns() {
 	most := atMost
 	if s.bubble {

@@ -1,5 +1,4 @@
-// Package mistakes checks that the error of a wrong configuration says where it is wrong, what is wrong, and what
-// would be right.
+// Package mistakes checks that the error of a wrong configuration says where it is wrong, what is wrong, and what would be right.
 package mistakes
 
 import (
@@ -42,8 +41,7 @@ func TestEveryMistakeSaysWhereWhatAndHowToFixIt(t *testing.T) {
 	expect.AtLeast(t, len(all), 60, "wrong configurations")
 }
 
-// newRule returns the error of a limiter with a good rule and a rule named login, to which change has added a
-// mistake.
+// newRule returns the error of a limiter with a good rule and a rule named login, to which change has added a mistake.
 func newRule(change func(*core.Rule)) error {
 	login := core.PerMinute(5).By(keyfunc.RemoteIP)
 	login.Name = "login"

@@ -1,5 +1,4 @@
-// Package picture_test draws the picture of README.md: one client attacks, and its requests are denied while the others
-// are served.
+// Package picture_test draws the picture of README.md: one client attacks, and its requests are denied while the others are served.
 //
 //	go test ./docs/picture -update
 package picture_test

@@ -97,8 +97,7 @@ func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
 }
 
-// Two services with one prefix share limits, so they deny each other's clients. Services with different prefixes do
-// not.
+// Two services with one prefix share limits, so they deny each other's clients. Services with different prefixes do not.
 func TestServicesWithOnePrefixShareLimits(t *testing.T) {
 	server := redistest.Start(t)
 	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerHour(3)}, OnFailure: core.FailClosed}}

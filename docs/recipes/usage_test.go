@@ -91,8 +91,7 @@ func TestUsageOfBadRequests(t *testing.T) {
 	expect.Equal(t, charged(), 4*estimated, "charged (the estimates)")
 }
 
-// The reader passes on what it reads, wherever a read or the stream ends. It reports the usage as soon as it has the whole
-// line.
+// The reader passes on what it reads, wherever a read or the stream ends. It reports the usage as soon as it has the whole line.
 func TestUsageIsFoundAcrossReads(t *testing.T) {
 	whole := strings.Index(stream, "4200}}\n") + len("4200}}")
 	for end := range len(stream) + 1 {

@@ -27,8 +27,7 @@ func cors(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// A browser sends a preflight before each cross-origin request, and shows scripts only the fields that the response
-// exposes.
+// A browser sends a preflight before each cross-origin request, and shows scripts only the fields that the response exposes.
 type browser struct{ s *wire.Server }
 
 // put returns the status and the fields that a script sees, or false if the preflight failed.

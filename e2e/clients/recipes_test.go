@@ -88,8 +88,7 @@ func status(resp *http.Response, err error) (int, error) {
 	return resp.StatusCode, nil
 }
 
-// TestRetryable checks that go-retryablehttp, with its default options, waits for Retry-After and succeeds at its first
-// retry.
+// TestRetryable checks that go-retryablehttp, with its default options, waits for Retry-After and succeeds at its first retry.
 func TestRetryable(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
 		var sent atomic.Int32

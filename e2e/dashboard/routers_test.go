@@ -62,8 +62,7 @@ var routers = map[string]func(page http.Handler) http.Handler{
 	},
 }
 
-// In every router, the prefix without its slash redirects to the page, the page works below the prefix, and other paths
-// are not found.
+// In every router, the prefix without its slash redirects to the page, the page works below the prefix, and other paths are not found.
 func TestRouters(t *testing.T) {
 	for name, mount := range routers {
 		t.Run(name, func(t *testing.T) {

@@ -38,9 +38,8 @@ var ways = []struct {
 	{"HTTP/2 cancel", true, cancelRequests},
 }
 
-// TestDisconnect checks that the handler runs at most as often as the limit admits, and that afterwards no more remains
-// than was unused. A request whose client has disconnected is charged before its handler runs, or its handler does not
-// run.
+// TestDisconnect checks that the handler runs at most as often as the limit admits, and that afterwards no more remains than was unused.
+// A request whose client has disconnected is charged before its handler runs, or its handler does not run.
 func TestDisconnect(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range ways {
@@ -57,8 +56,7 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// onEach calls run for each framework with Redis, and for the first one with a store in memory: no adapter depends on the
-// store.
+// onEach calls run for each framework with Redis, and for the first one with a store in memory: no adapter depends on the store.
 func onEach(t *testing.T, run func(t *testing.T, name string, f apps.Framework, open func() core.Store)) {
 	server := redistest.Start(t)
 	for _, f := range apps.Frameworks {
@@ -123,8 +121,7 @@ func eachRequest(n int, f func(i int)) {
 	all.Wait()
 }
 
-// pause waits for a different time for each request, so that the server is at different stages when the client
-// disconnects.
+// pause waits for a different time for each request, so that the server is at different stages when the client disconnects.
 func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
 
 const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -155,9 +152,8 @@ func sendAndReset(t *testing.T, addr, text string, i int) {
 	}
 }
 
-// cancelRequests sends requests with net/http's client and cancels them. Over HTTP/1.1 the client then closes the
-// connection, over HTTP/2 it sends RST_STREAM. The first request is not canceled: it opens the connection that HTTP/2
-// requests share.
+// cancelRequests sends requests with net/http's client and cancels them. Over HTTP/1.1 the client then closes the connection, over HTTP/2
+// it sends RST_STREAM. The first request is not canceled: it opens the connection that HTTP/2 requests share.
 func cancelRequests(t *testing.T, s *wire.Server) {
 	s.Get("/").WantStatus(t, http.StatusOK)
 	eachRequest(requests, func(i int) {

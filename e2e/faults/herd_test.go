@@ -43,8 +43,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// A server goes down and comes back every 100ms. At most what the limit in Redis and the limit in this process each admit is
-// admitted.
+// A server goes down and comes back every 100ms. At most what the limit in Redis and the limit in this process each admit is admitted.
 func TestFlapping(t *testing.T) {
 	const capacity, perSecond, lasts = 50, 10, 3 * time.Second
 	for mode := range modes {

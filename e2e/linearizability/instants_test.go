@@ -10,16 +10,14 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// A decision carries its instant. So if periods are short, each decision must equal the model's decision at that
-// instant, field by field, and decisions take effect in the order of their instants. The search only has to find the
-// order of equal instants, and the places of refunds and resets. A reset happens right after the decision before it.
-// Calls with an unknown outcome cannot be explained, nor can refunds of a token bucket, which depend on their own
-// instants.
+// A decision carries its instant. So if periods are short, each decision must equal the model's decision at that instant, field by field,
+// and decisions take effect in the order of their instants. The search only has to find the order of equal instants, and the places of
+// refunds and resets. A reset happens right after the decision before it. Calls with an unknown outcome cannot be explained, nor can
+// refunds of a token bucket, which depend on their own instants.
 //
-// A memory store reads the clock for a token bucket before it waits for the lock. If the state is charged in the
-// meantime, the decision gets the instant of that charge. If another decision reads the state in the meantime and
-// leaves it unchanged, nothing shows that it was made at a later instant. So with plan.ahead, only the instants of a
-// key's charges are in order.
+// A memory store reads the clock for a token bucket before it waits for the lock. If the state is charged in the meantime, the decision
+// gets the instant of that charge. If another decision reads the state in the meantime and leaves it unchanged, nothing shows that it was
+// made at a later instant. So with plan.ahead, only the instants of a key's charges are in order.
 
 // An instants represents the state of a store as the sequence of calls that led to it.
 type instants struct {

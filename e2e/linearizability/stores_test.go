@@ -142,8 +142,7 @@ func everyPlan(t *testing.T, store core.Store, ahead bool) {
 	}
 }
 
-// faults are the faults of some of the calls. A call that is cut off after the server has executed it is charged
-// once.
+// faults are the faults of some of the calls. A call that is cut off after the server has executed it is charged once.
 var faults = map[string][]redistest.Fault{
 	"replies are cut":      {redistest.NoFault, redistest.CutReplies},
 	"replies are reset":    {redistest.NoFault, redistest.ResetReplies},

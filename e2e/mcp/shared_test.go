@@ -165,6 +165,5 @@ func TestRedisKilled(t *testing.T) {
 	}
 }
 
-// deadline is how long a call may take while Redis does not reply: the limiter's timeout, and an allowance for a busy
-// machine.
+// deadline is how long a call may take while Redis does not reply: the limiter's timeout, and an allowance for a busy machine.
 const deadline = 5 * time.Second

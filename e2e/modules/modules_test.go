@@ -28,9 +28,8 @@ var released = []string{
 	"", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/grpc", "middleware/mcp", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
 }
 
-// proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a
-// release, and returns its GOPROXY value. All other modules come from the module cache, or from the proxy of the
-// environment.
+// proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a release, and
+// returns its GOPROXY value. All other modules come from the module cache, or from the proxy of the environment.
 var proxy = sync.OnceValues(func() (string, error) {
 	root, err := os.MkdirTemp("", "proxy")
 	if err != nil {
@@ -124,8 +123,7 @@ func (p *program) run(words ...string) string {
 	return string(out)
 }
 
-// build builds the program. With -trimpath, runs share the build cache although their module caches have different
-// paths.
+// build builds the program. With -trimpath, runs share the build cache although their module caches have different paths.
 func (p *program) build() {
 	p.t.Helper()
 	p.run("go", "build", "-trimpath", ".")

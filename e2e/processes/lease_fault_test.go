@@ -63,8 +63,7 @@ func resume(t *testing.T, s *redistest.Server) {
 	must.Do(t, syscall.Kill(s.PID(), syscall.SIGCONT))
 }
 
-// TestLeaseOfAKilledProcessDrains kills a process: the requests that it had leased count only until they have
-// drained.
+// TestLeaseOfAKilledProcessDrains kills a process: the requests that it had leased count only until they have drained.
 func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	t.Parallel()
 	c := &crew{t: t, leaser: leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "600/2s", Lease: time.Second, Demand: 250}}

@@ -57,8 +57,7 @@ func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func(*crew)
 // grid is the resolution at which spans begin.
 const grid = 10_000 // microseconds
 
-// checkBound fails the test if in some span of time t the crew has admitted more than capacity + rate·(t + lease), and
-// the given extra.
+// checkBound fails the test if in some span of time t the crew has admitted more than capacity + rate·(t + lease), and the given extra.
 func (c *crew) checkBound(besides int) {
 	c.t.Helper()
 	limit, lease := core.MustParseLimits(c.leaser.Limit)[0], c.leaser.Lease.Microseconds()

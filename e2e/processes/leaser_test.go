@@ -62,8 +62,7 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 // claimAll claims the one key.
 func claimAll() core.Claim { return core.Claim{Rule: "leased", Key: "const:all"} }
 
-// run sends requests until standard input ends, and writes each turn at once, so that at most one turn is lost if the process
-// dies.
+// run sends requests until standard input ends, and writes each turn at once, so that at most one turn is lost if the process dies.
 func (l *leaser) run() error {
 	redistest.DropLog()
 	slog.SetDefault(slog.New(slog.DiscardHandler))

@@ -17,8 +17,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// TestPollsOfUsageAreOneCallEach polls the usage 1,000 times. Each poll makes one call of Redis for all rules and changes
-// nothing.
+// TestPollsOfUsageAreOneCallEach polls the usage 1,000 times. Each poll makes one call of Redis for all rules and changes nothing.
 func TestPollsOfUsageAreOneCallEach(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

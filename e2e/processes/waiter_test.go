@@ -120,8 +120,7 @@ func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []
 	return admitted, denied, calls(t, client)
 }
 
-// checkTurns checks that requests go on one by one at the rate, in the order of their decisions, and each as early as
-// possible.
+// checkTurns checks that requests go on one by one at the rate, in the order of their decisions, and each as early as possible.
 func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
 	for i, d := range admitted {
 		want := d.at
@@ -134,8 +133,7 @@ func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
 	}
 }
 
-// waitRate returns the rate per second at which a thousand waiting requests go on: the environment variable SPILLGATE_WAIT_RATE,
-// or 250.
+// waitRate returns the rate per second at which a thousand waiting requests go on: the environment variable SPILLGATE_WAIT_RATE, or 250.
 func waitRate(t *testing.T) int {
 	text := os.Getenv("SPILLGATE_WAIT_RATE")
 	if text == "" {

@@ -67,8 +67,7 @@ func socket(t *testing.T) string {
 	return "unix:" + filepath.Join(dir, "s")
 }
 
-// serve serves app on an address, or on a Unix socket, until the test ends. It returns the name by which nginx can
-// connect to it.
+// serve serves app on an address, or on a Unix socket, until the test ends. It returns the name by which nginx can connect to it.
 func serve(t *testing.T, on string, app http.Handler) string {
 	network := "tcp"
 	address, unix := strings.CutPrefix(on, "unix:")

@@ -54,8 +54,7 @@ func serveInBubble(t *testing.T, h http.Handler) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestThreeMinutesOfServerSentEvents sends a second request every 500ms. It is denied until the stream has ended, after
-// nine renewals.
+// TestThreeMinutesOfServerSentEvents sends a second request every 500ms. It is denied until the stream has ended, after nine renewals.
 func TestThreeMinutesOfServerSentEvents(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {

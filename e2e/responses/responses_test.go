@@ -27,8 +27,7 @@ func eachOf(t *testing.T, n int, h http.HandlerFunc, f func(t *testing.T, s *wir
 	})
 }
 
-// limiters returns limiters of n per hour. One charges a request when it arrives, the other when its response has
-// ended.
+// limiters returns limiters of n per hour. One charges a request when it arrives, the other when its response has ended.
 func limiters(n int) map[string]*core.Limiter {
 	return map[string]*core.Limiter{"when it comes": wire.PerHour(n), "when it has ended": atTheEnd(n)}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// zoneNames returns the names of all zones in Go's copy of the database. If several names are links to one zone, it
-// returns one of them.
+// zoneNames returns the names of all zones in Go's copy of the database. If several names are links to one zone, it returns one of them.
 func zoneNames(t *testing.T) (names []string) {
 	t.Helper()
 	root := must.Get(exec.Command("go", "env", "GOROOT").Output())(t)
@@ -35,9 +34,8 @@ func zoneNames(t *testing.T) (names []string) {
 	return names
 }
 
-// midnight returns the first instant at which the clocks of a zone show a date or a later one. It is the instant that
-// time.Date returns, unless the zone changes its offset nearby: then midnight checks each minute and each second in
-// turn.
+// midnight returns the first instant at which the clocks of a zone show a date or a later one. It is the instant that time.Date returns,
+// unless the zone changes its offset nearby: then midnight checks each minute and each second in turn.
 func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	start, end := t.ZoneBounds()

@@ -60,9 +60,8 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 	}
 }
 
-// From one calendar window to the next, processes that lease one key admit at most the rate in the old window, and at
-// most the rate in the new one. What a lease of the old window has left may be used for the rest of the lease, and
-// counts in the old window.
+// From one calendar window to the next, processes that lease one key admit at most the rate in the old window, and at most the rate in
+// the new one. What a lease of the old window has left may be used for the rest of the lease, and counts in the old window.
 func TestLeasesAcrossTheEndOfACalendarWindow(t *testing.T) {
 	testpass.Sequential(t)
 	const lease, each = 100 * time.Millisecond, 300 * time.Millisecond

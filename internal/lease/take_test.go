@@ -242,8 +242,7 @@ func busyEntry(t *testing.T) (*fake, core.Claim) {
 	return s, c
 }
 
-// A request that finds nothing left of a busy lease asks for a refill and is decided from it, so that others do
-// not ask the store.
+// A request that finds nothing left of a busy lease asks for a refill and is decided from it, so that others do not ask the store.
 func TestARequestOfABusyKeyWaitsForARefill(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*entry, *core.Claim)

@@ -82,8 +82,7 @@ func (b *ledger) bucketOver(l core.Limit, lease int64) (over int64) {
 	return over
 }
 
-// bucketOverCharged returns by how much the charges that were used or stranded exceed capacity + rate·t in some span of
-// time t.
+// bucketOverCharged returns by how much the charges that were used or stranded exceed capacity + rate·t in some span of time t.
 func (b *ledger) bucketOverCharged(l core.Limit) (over int64) {
 	level, last := int64(0), int64(0)
 	for _, c := range b.charges {
@@ -97,8 +96,7 @@ func (b *ledger) bucketOverCharged(l core.Limit) (over int64) {
 // net returns the part of a charge that was not returned.
 func net(c *charge) int64 { return max(c.n-c.returned, c.used) }
 
-// windowOver returns by how much the admitted requests of some span exceed Rate for each window that [start - lease, end]
-// touches.
+// windowOver returns by how much the admitted requests of some span exceed Rate for each window that [start - lease, end] touches.
 func (b *ledger) windowOver(l core.Limit, lease int64) (over int64) {
 	for i, first := range b.admitted {
 		sum := int64(0)

@@ -421,8 +421,7 @@ func (s tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	s[rate] = b.lowered(given)
 }
 
-// isLast reports whether nothing was charged after a request with a turn: at its turn the bucket is at most full, and
-// no charge is later.
+// isLast reports whether nothing was charged after a request with a turn: at its turn the bucket is at most full, and no charge is later.
 func (b bucket) isLast(l core.Limit, d drain, turn int64) bool {
 	over := new(big.Rat).Sub(b.level, whole(int64(l.Capacity())))
 	return turn >= b.at && over.Cmp(d.in(ceilDiv(turn-b.at, d.tick), int64(l.Rate))) <= 0

@@ -12,8 +12,7 @@ type Answer struct {
 	Want   int64     // how many requests to ask the store for ahead; 0: none
 }
 
-// A Holder is what one process holds of one key. Instants are on the monotonic clock of its process, in microseconds,
-// except in Portion.
+// A Holder is what one process holds of one key. Instants are on the monotonic clock of its process, in microseconds, except in Portion.
 type Holder interface {
 	// Ask decides a request. One that has waited does not wait again.
 	Ask(now, cost int64, waited bool) Answer

@@ -158,8 +158,7 @@ type fixedWindow struct {
 	count, start, until int64
 }
 
-// window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without
-// a calendar.
+// window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without a calendar.
 func (w *fixedWindow) window(period time.Duration, t int64) (start, end int64) {
 	if w.calendar.Unit == 0 {
 		start = begin(t, period.Microseconds())

@@ -8,10 +8,9 @@ import (
 // busOffset is how far above its port the other nodes of a cluster reach a node.
 const busOffset = 10_000
 
-// FreeAddr returns an address of the loopback interface for a server of this test. Until the test ends, nothing else
-// gets its port: no other caller of FreeAddr, no listener that asks for any port, and no connection. So a server can
-// stop and start again, and in the meantime the operating system refuses connections. The port of the cluster bus is
-// reserved in the same way.
+// FreeAddr returns an address of the loopback interface for a server of this test. Until the test ends, nothing else gets its port: no
+// other caller of FreeAddr, no listener that asks for any port, and no connection. So a server can stop and start again, and in the
+// meantime the operating system refuses connections. The port of the cluster bus is reserved in the same way.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {

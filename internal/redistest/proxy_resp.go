@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// readValue reads one value of RESP2 or RESP3 and returns its bytes. See
-// https://redis.io/docs/latest/develop/reference/protocol-spec/.
+// readValue reads one value of RESP2 or RESP3 and returns its bytes. See https://redis.io/docs/latest/develop/reference/protocol-spec/.
 func readValue(r *bufio.Reader) ([]byte, error) {
 	text, err := r.ReadBytes('\n')
 	if err != nil {

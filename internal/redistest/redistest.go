@@ -88,9 +88,8 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// BubblePool is the size of a client's pool in a synctest bubble. It is so large that no caller waits for a connection. To
-// wait, go-redis uses timers that all clients of the process share, and the runtime ends a process that resets a bubble's
-// timer outside of the bubble.
+// BubblePool is the size of a client's pool in a synctest bubble. It is so large that no caller waits for a connection. To wait, go-redis
+// uses timers that all clients of the process share, and the runtime ends a process that resets a bubble's timer outside of the bubble.
 const BubblePool = 1000
 
 // CloseInBubble closes the client of a synctest bubble when the test ends, after its last call. If it were closed

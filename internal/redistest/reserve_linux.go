@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// reserve binds a socket to a port, or to any port if it is 0, until the test ends. It returns the port, or 0 if the port is
-// in use. Since the socket does not listen, servers that set SO_REUSEADDR, as Redis, nginx and Go do, can still use the
-// port.
+// reserve binds a socket to a port, or to any port if it is 0, until the test ends. It returns the port, or 0 if the port is in use.
+// Since the socket does not listen, servers that set SO_REUSEADDR, as Redis, nginx and Go do, can still use the port.
 func reserve(t testing.TB, port int) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

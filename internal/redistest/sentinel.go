@@ -22,8 +22,7 @@ type Sentinel struct {
 // MasterName is the name of the master in the sentinels.
 const MasterName = "spillgate"
 
-// StartSentinel starts the servers and waits until the sentinels know all of them. They consider a master dead after
-// half a second.
+// StartSentinel starts the servers and waits until the sentinels know all of them. They consider a master dead after half a second.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Master: Start(t)}

@@ -360,8 +360,7 @@ func TestDeniedRequestBansNoOtherIdentity(t *testing.T) {
 	}
 }
 
-// attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many
-// are denied.
+// attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many are denied.
 func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (passed int64)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var attackers sync.WaitGroup

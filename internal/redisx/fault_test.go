@@ -146,8 +146,7 @@ func sentTo(t *testing.T, client *redis.Client, f func()) (names []string) {
 	return names
 }
 
-// A server that has lost the library has not executed the call. The store loads the library and sends this call again, and no
-// other call.
+// A server that has lost the library has not executed the call. The store loads the library and sends this call again, and no other call.
 func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()

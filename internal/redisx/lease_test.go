@@ -456,8 +456,7 @@ func TestClockMoreThanADayOffIsAMistake(t *testing.T) {
 	expect.Equal(t, results[0].Remaining, 4, "%+v: a call that failed has changed something", results)
 }
 
-// TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits
-// more than the rate.
+// TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits more than the rate.
 func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 	limit := core.PerMonth(3_000).In("Europe/Berlin").From(15)
 	_, turn := limit.Calendar.Window(start)

@@ -497,8 +497,7 @@ func TestPeekingJobDecidesForAllItsClaims(t *testing.T) {
 	})
 }
 
-// A slowClient is a server that takes delay for a batch, denies all takes and makes all settlements. While it hangs it
-// answers nothing.
+// A slowClient is a server that takes delay for a batch, denies all takes and makes all settlements. While it hangs it answers nothing.
 type slowClient struct {
 	*redis.Client
 	delay          time.Duration

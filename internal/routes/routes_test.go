@@ -131,8 +131,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	expect.Equal(t, len(mistakes), 3, "%v mistakes", mistakes)
 }
 
-// http.ServeMux is the reference: a pattern applies to a clean path if and only if a mux with only that pattern routes the
-// path.
+// http.ServeMux is the reference: a pattern applies to a clean path if and only if a mux with only that pattern routes the path.
 func TestRoutesAgreeWithServeMux(t *testing.T) {
 	names := rapid.SampledFrom([]string{"a", "b", "c", "{x}", "{y...}", "{$}", "", "a%2Fb", "%61"})
 	sent := rapid.SampledFrom([]string{"a", "b", "c", "%61", "a%2Fb", "%7Bx%7D", "..a"})

@@ -79,8 +79,7 @@ func around(app adaptertest.App) http.Handler {
 	return h
 }
 
-// again serves requests that a handler of app has rewritten. It removes chi's routing context, which belongs to the old
-// path.
+// again serves requests that a handler of app has rewritten. It removes chi's routing context, which belongs to the old path.
 func again(app http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		app.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, (*chi.Context)(nil))))

@@ -56,8 +56,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestNames calls known and unknown tools with strange names, and checks that each call counts only under the rule of its
-// name.
+// TestNames calls known and unknown tools with strange names, and checks that each call counts only under the rule of its name.
 func TestNames(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		var rules []core.Rule
@@ -223,8 +222,7 @@ func TestKeys(t *testing.T) {
 	expect.True(t, !ok && req == nil, "without the middleware: %v, %v", req, ok)
 }
 
-// post posts a message to a stateless server, without a client, and returns the codes of the errors in its responses, or 0
-// for a result.
+// post posts a message to a stateless server, without a client, and returns the codes of the errors in its responses, or 0 for a result.
 func post(t *testing.T, server *mcp.Server, version, body string) (codes []int) {
 	t.Helper()
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})

@@ -18,8 +18,7 @@ import (
 	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
 )
 
-// toolServer returns a server whose only tool is h. Its outermost middleware recovers from panics, because the SDK
-// does not.
+// toolServer returns a server whose only tool is h. Its outermost middleware recovers from panics, because the SDK does not.
 func toolServer(h mcp.ToolHandler, limit ...mcp.Middleware) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{Name: "search", InputSchema: map[string]any{"type": "object"}}, h)
@@ -106,8 +105,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// remainingSoon waits until want requests remain of a rule, because CostAfter returns before the settlement. It
-// returns how many remain.
+// remainingSoon waits until want requests remain of a rule, because CostAfter returns before the settlement. It returns how many remain.
 func remainingSoon(t *testing.T, l *core.Limiter, rule string, want int) int {
 	for range 1000 {
 		if remaining(t, l, rule) == want {

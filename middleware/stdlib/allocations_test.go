@@ -44,8 +44,7 @@ func (discard) SetReadDeadline(time.Time) error              { return nil }
 func (discard) SetWriteDeadline(time.Time) error             { return nil }
 func (discard) EnableFullDuplex() error                      { return nil }
 
-// serving returns a func that serves a request under a limit by IP. A limit of 1 has already admitted its first
-// request.
+// serving returns a func that serves a request under a limit by IP. A limit of 1 has already admitted its first request.
 func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	rule := l.By(keyfunc.RemoteIP)
 	rule.CostAfter = final

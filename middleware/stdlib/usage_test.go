@@ -164,8 +164,7 @@ func TestUsageNamesUnits(t *testing.T) {
 	expect.Equal(t, strings.Join(got, " "), "day week month year 15m 1h 1d at once", "%v", got)
 }
 
-// The reset of a used-up bucket is when one more request fits. Otherwise it is when the bucket is full, which is now if
-// nothing is used.
+// The reset of a used-up bucket is when one more request fits. Otherwise it is when the bucket is full, which is now if nothing is used.
 func TestUsageOfABucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 1000).UTC()
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerHour(60)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
@@ -210,8 +209,7 @@ func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 	}
 }
 
-// TestUsageOfNamedRules checks that clients see only the named rules, and that no other rule is asked for a key or
-// causes an error.
+// TestUsageOfNamedRules checks that clients see only the named rules, and that no other rule is asked for a key or causes an error.
 func TestUsageOfNamedRules(t *testing.T) {
 	var log strings.Builder
 	user := keyfunc.Header("X-User")

@@ -1,5 +1,4 @@
-// Package redisrate checks what docs/moving/redis_rate.md says. Most tests run in a bubble, where no
-// deadline passes while Redis decides.
+// Package redisrate checks what docs/moving/redis_rate.md says. Most tests run in a bubble, where no deadline passes while Redis decides.
 package redisrate
 
 import (

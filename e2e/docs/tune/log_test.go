@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// accessLog returns the log of a day in combined format: 5,000 clients who sometimes mistype a password, and three who guess
-// passwords.
+// accessLog returns the log of a day in combined format: 5,000 clients who sometimes mistype a password, and three who guess passwords.
 func accessLog() string {
 	random := rand.New(rand.NewPCG(1, 2))
 	day := time.Date(2025, 10, 10, 0, 0, 0, 0, time.UTC)

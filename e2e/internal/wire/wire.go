@@ -108,8 +108,7 @@ func WantRemaining(t testing.TB, h http.Header, want string) {
 // OK is a handler that responds with "ok".
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
-// PerHour returns a limiter of n per hour in memory, for all requests together. It counts exactly, and nothing refills
-// during a test.
+// PerHour returns a limiter of n per hour in memory, for all requests together. It counts exactly, and nothing refills during a test.
 func PerHour(n int, opts ...core.Option) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(n).Using(core.SlidingLog).By(Anyone)}, opts...))
 }

@@ -37,8 +37,7 @@ type App struct {
 	Guards []Guard // of all routes, the first outermost
 	Routes []Route
 
-	// Clean is a middleware that changes the path, or nil. It runs in front of the router, and behind the guards if these
-	// do, too.
+	// Clean is a middleware that changes the path, or nil. It runs in front of the router, and behind the guards if these do, too.
 	Clean func(http.Handler) http.Handler
 }
 

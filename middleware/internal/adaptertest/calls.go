@@ -233,8 +233,7 @@ func testCallOutcome(t *testing.T, a Adapter) {
 	}
 }
 
-// FuzzCalls responds to calls of any content type with bodies in two parts. Nothing panics, and the client gets the same
-// bytes.
+// FuzzCalls responds to calls of any content type with bodies in two parts. Nothing panics, and the client gets the same bytes.
 func FuzzCalls(f *testing.F, a Adapter) {
 	for i, row := range callEndings {
 		w := httptest.NewRecorder()

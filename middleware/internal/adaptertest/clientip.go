@@ -41,8 +41,7 @@ func testClientIP(t *testing.T, a Adapter) {
 	}
 }
 
-// testRewrittenAddress checks that the limiter logs the first request whose address a middleware has rewritten, and says
-// what to do.
+// testRewrittenAddress checks that the limiter logs the first request whose address a middleware has rewritten, and says what to do.
 func testRewrittenAddress(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		name   string

@@ -96,8 +96,7 @@ func testFailureModes(t *testing.T, a Adapter) {
 	}
 }
 
-// withOpenBreaker returns l, whose store fails, once its breaker is open. Before that, a rule that fails open is enforced
-// from memory.
+// withOpenBreaker returns l, whose store fails, once its breaker is open. Before that, a rule that fails open is enforced from memory.
 func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 	for range 100 {
 		if l.StoreHealth().Down {
@@ -109,8 +108,7 @@ func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 	return nil
 }
 
-// loggedAnswer returns the response of app if its error handler logs the error, which must be kind, and calls
-// WriteError.
+// loggedAnswer returns the response of app if its error handler logs the error, which must be kind, and calls WriteError.
 func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
 	var logged error
 	app.Guards[0].Log = func(err error) { logged = err }

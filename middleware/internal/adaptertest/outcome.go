@@ -147,8 +147,7 @@ func testOutcomeOfHead(t *testing.T, a Adapter) {
 	}
 }
 
-// outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which
-// counts once.
+// outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which counts once.
 func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, ask func(*server)) core.Outcome {
 	l, store, ends := holding()
 	g := Guard{Limiter: l}
@@ -168,8 +167,7 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	return ends.seen[0]
 }
 
-// testClientGone checks that the outcome shows that the client has disconnected, even if the handler responds with
-// 200.
+// testClientGone checks that the outcome shows that the client has disconnected, even if the handler responds with 200.
 func testClientGone(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		started := make(chan bool)

@@ -17,8 +17,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// testRoutes checks the ways to limit routes separately: a limiter of a route, Match, Pattern, and separate rules for
-// reads and writes.
+// testRoutes checks the ways to limit routes separately: a limiter of a route, Match, Pattern, and separate rules for reads and writes.
 func testRoutes(t *testing.T, a Adapter) {
 	perHour := func(n int) []core.Limit { return []core.Limit{core.PerHour(n).Using(core.SlidingLog)} }
 	memory := func(rules ...core.Rule) []Guard {

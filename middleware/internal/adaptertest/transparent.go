@@ -298,8 +298,7 @@ func testEarlyHints(t *testing.T, a Adapter) {
 	}
 }
 
-// testExpectContinue checks that the server asks for the body when the handler reads it, and never for a denied
-// request.
+// testExpectContinue checks that the server asks for the body when the handler reads it, and never for a denied request.
 func testExpectContinue(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(1)}}, Routes: []Route{{Pattern: "/", Handler: h}}})

@@ -80,8 +80,7 @@ func statusOf(contentType string, header http.Header, parts ...[]byte) int {
 	return c.Status(http.StatusOK)
 }
 
-// TestCutFrames checks that a response in three parts has the same status wherever it is cut, and none if its end is
-// missing.
+// TestCutFrames checks that a response in three parts has the same status wherever it is cut, and none if its end is missing.
 func TestCutFrames(t *testing.T) {
 	frame := func(flag byte, data string) string {
 		return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(data)))) + data
@@ -102,8 +101,7 @@ func TestCutFrames(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsLoggedOnce checks that a call with an unreadable status counts as failed, and that one log line says
-// why.
+// TestUnreadableIsLoggedOnce checks that a call with an unreadable status counts as failed, and that one log line says why.
 func TestUnreadableIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()

@@ -200,8 +200,7 @@ func marshalling(p *Page) map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){"encoding/json": func() ([]byte, error) { return json.Marshal(p) }, "JSON": p.JSON}
 }
 
-// TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the JSON of the Problem, and checks when header fields
-// are set.
+// TestPageHasTheJSONOfTheProblem compares the JSON of a Page with the JSON of the Problem, and checks when header fields are set.
 func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 	pages := map[string]func(*Page, http.Header) Problem{}
 	for why, d := range map[string]core.Decision{

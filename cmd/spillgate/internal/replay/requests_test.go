@@ -115,8 +115,7 @@ func TestTimelineDoublesItsColumns(t *testing.T) {
 		"got %d requests, %d denied, %d denied by dry runs only; want 501, 100, 200", asked, denied, would)
 }
 
-// TestReplayReportsWaits checks who would wait, and for how long, also in a dry run. A request that another rule denies
-// does not wait.
+// TestReplayReportsWaits checks who would wait, and for how long, also in a dry run. A request that another rule denies does not wait.
 func TestReplayReportsWaits(t *testing.T) {
 	rep := run(t, `rules:
   - {name: webhooks, key: ip, limits: 1/s, max_wait: 2s}
