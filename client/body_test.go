@@ -180,9 +180,8 @@ func TestCanceledAfterADenial(t *testing.T) {
 
 // A script returns its responses one after the other, repeats the last one, and records the requests.
 type script struct {
-	responses []response
-	bodies    []string
-	keys      []string
+	responses    []response
+	bodies, keys []string
 }
 
 type response struct {

@@ -65,10 +65,9 @@ func usedUp(d time.Duration) *server {
 // until the deadline.
 func TestTooLongWaitFailsAtOnce(t *testing.T) {
 	for _, row := range []struct {
-		name     string
-		maxWait  time.Duration
-		deadline time.Duration
-		sent     bool
+		name              string
+		maxWait, deadline time.Duration
+		sent              bool
 	}{
 		{"default", 0, 0, false},
 		{"a second too short", 89 * time.Second, 0, false},

@@ -87,11 +87,10 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 	skipped := perHour("skipped", 1)
 	skipped.Match = func(*http.Request) bool { return false }
 	tests := []struct {
-		why          string
-		outer, inner core.Rule
-		allowed      bool
-		atInner      bool
-		results      int
+		why              string
+		outer, inner     core.Rule
+		allowed, atInner bool
+		results          int
 	}{
 		{"the inner one is tighter", perHour("a", 100), perHour("b", 2), true, true, 2},
 		{"the outer one is tighter", perHour("a", 2), perHour("b", 100), true, false, 2},

@@ -160,10 +160,9 @@ func TestFailingCostAfterIsLogged(t *testing.T) {
 // If the connection to the store is cut between Take and Settle, rules with FailLocal charge the fallback, unless the request is free.
 func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 	for _, row := range []struct {
-		mode   core.FailureMode
-		status int
-		final  int
-		want   []string // in the fallback
+		mode          core.FailureMode
+		status, final int
+		want          []string // in the fallback
 	}{
 		{core.FailLocal, 401, 2, []string{"login 2→2"}},
 		{core.FailLocal, 200, 0, nil},

@@ -131,10 +131,9 @@ func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
 		return core.Must(core.New([]core.Rule{limit.By(keyK)}, core.WithStore(store)))
 	}
 	for _, row := range []struct {
-		outer  [2]core.Limit
-		step   time.Duration // between the clocks of the two
-		at     time.Duration
-		repeat time.Duration
+		outer      [2]core.Limit
+		step       time.Duration // between the clocks of the two
+		at, repeat time.Duration
 	}{
 		{[2]core.Limit{core.Every(1, 3*time.Hour), core.Every(1, 2*time.Hour)}, time.Second, time.Second, 3 * time.Hour},
 		{[2]core.Limit{core.Every(1, 2*time.Hour), core.Every(1, 3*time.Hour)}, time.Second, 2 * time.Second, 3 * time.Hour},

@@ -334,11 +334,10 @@ func TestIsTooLarge(t *testing.T) {
 func TestLeaseMistakes(t *testing.T) {
 	const ms = time.Millisecond
 	tests := []struct {
-		why    string
-		limits string
-		lease  time.Duration
-		final  func(*http.Request, core.Outcome) int
-		want   string // empty: none
+		why, limits string
+		lease       time.Duration
+		final       func(*http.Request, core.Outcome) int
+		want        string // empty: none
 	}{
 		{"no lease", "5/m;sliding-log", 0, core.Failures, ""},
 		{"the shortest", "5/m, 7/h;fixed-window", ms, nil, ""},

@@ -29,11 +29,10 @@ var job = core.Claim{Rule: "r", Key: "k"}
 func TestMaxWaitMistakes(t *testing.T) {
 	const s = time.Second
 	tests := []struct {
-		why    string
-		limits string
-		wait   time.Duration
-		change func(*core.Rule)
-		want   string // empty: none
+		why, limits string
+		wait        time.Duration
+		change      func(*core.Rule)
+		want        string // empty: none
 	}{
 		{"no wait", "5/m;sliding-log", 0, nil, ""},
 		{"several buckets", "5/m, 7/h;burst=3", time.Hour, nil, ""},

@@ -280,9 +280,8 @@ func TestFieldsOfCalendarLimits(t *testing.T) {
 func TestFieldsAddUpWithGrants(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}}}))
 	type step struct {
-		do                     string
-		n                      int
-		limit, used, remaining int
+		do                        string
+		n, limit, used, remaining int
 	}
 	for i, s := range []step{
 		{"use", 60, 100, 60, 40}, {"grant", 50, 150, 61, 89}, {"use", 89, 150, 150, 0}, {"use", 1, 150, 150, 0}, // denied

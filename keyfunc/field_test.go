@@ -42,8 +42,7 @@ func basic(user, password string) string {
 func TestAuthorization(t *testing.T) {
 	token := "bearer:" + sha("t0k.en==")
 	for _, row := range []struct {
-		why, lines    string
-		bearer, basic string
+		why, lines, bearer, basic string
 	}{
 		{"a token", "Bearer t0k.en==", token, ""},
 		{"the scheme in any case", "bEARER t0k.en==", token, ""},

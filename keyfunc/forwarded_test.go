@@ -221,10 +221,9 @@ func TestChainLength(t *testing.T) {
 	ten := prefixes("10.0.0.0/8")
 	chain := func(n int) string { return strings.Repeat(", 10.0.0.2", n) }
 	for _, row := range []struct {
-		why   string
-		hops  int
-		value string
-		want  string
+		why         string
+		hops        int
+		value, want string
 	}{
 		{"32 elements, the client among them", 0, "198.51.100.7" + chain(31), "ip:198.51.100.7"},
 		{"the client is the 33rd", 0, "198.51.100.7" + chain(32), "ip:unresolved:10.0.0.2"},

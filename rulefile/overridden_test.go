@@ -51,12 +51,11 @@ func requestOf(user string) *http.Request {
 
 // A load sends requests of many users, and asks how much one user has left, until it is stopped.
 type load struct {
-	limiter   *core.Limiter
-	stop      atomic.Bool
-	decided   atomic.Int64
-	undecided atomic.Int64
-	wrong     atomic.Int64 // results for that user with neither limit
-	wg        sync.WaitGroup
+	limiter            *core.Limiter
+	stop               atomic.Bool
+	decided, undecided atomic.Int64
+	wrong              atomic.Int64 // results for that user with neither limit
+	wg                 sync.WaitGroup
 }
 
 func (l *load) begin(workers int, one string, left ...int) {

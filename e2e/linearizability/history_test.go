@@ -17,17 +17,15 @@ import (
 
 // A plan describes concurrent random calls. Each history has keys of its own.
 type plan struct {
-	limits  []core.Limit // of each claim, differing in algorithm or period
-	keys    int
-	callers int
-	calls   int // by each
-	refunds bool
-	resets  bool
-	holds   bool // claims may hold their cost, and are settled or renewed
-	bans    bool
-	ahead   bool          // the clock may be read before a take waits for its turn
-	pause   time.Duration // at most, between the calls of a caller
-	timeout time.Duration // of a call; 0: none
+	limits          []core.Limit // of each claim, differing in algorithm or period
+	keys, callers   int
+	calls           int // by each
+	refunds, resets bool
+	holds           bool // claims may hold their cost, and are settled or renewed
+	bans            bool
+	ahead           bool          // the clock may be read before a take waits for its turn
+	pause           time.Duration // at most, between the calls of a caller
+	timeout         time.Duration // of a call; 0: none
 }
 
 // A caller makes the calls of one goroutine of a plan.

@@ -228,9 +228,8 @@ func TestWindowKeepsItsCountWhenTheClockIsSet(t *testing.T) {
 	w := Window{}.Advance(l, 1000, 0) // 960 to 1020
 	w.Used = 3
 	for _, row := range []struct {
-		why         string
-		now, offset int64
-		used, start int64
+		why                      string
+		now, offset, used, start int64
 	}{
 		{"the same window", 1019, 0, 3, 960},
 		{"the next window", 1020, 0, 0, 1020},

@@ -167,12 +167,10 @@ func walk(t *testing.T, name string, unit calendar.Unit, from int, starts []time
 
 func TestWindow(t *testing.T) {
 	tests := []struct {
-		unit       calendar.Unit
-		zone       string
-		from       int
-		at         string
-		start, end string
-		why        string
+		unit                calendar.Unit
+		zone                string
+		from                int
+		at, start, end, why string
 	}{
 		{calendar.Month, "", 31, "2023-02-15T00:00:00Z", "2023-01-31T00:00:00Z", "2023-02-28T00:00:00Z", "February is too short: its last day"},
 		{calendar.Month, "", 31, "2024-02-28T23:59:59Z", "2024-01-31T00:00:00Z", "2024-02-29T00:00:00Z", "a leap year"},

@@ -35,13 +35,12 @@ type Summary struct {
 
 // A process has a clock of its own. After a crash a new process takes its place and holds nothing.
 type process struct {
-	fleet   *fleet
-	holder  Holder
-	rate    int64 // how far its clock advances in 1000 microseconds
-	offset  int64
-	begun   int64
-	dead    bool
-	waiting []*request // for the loan in flight
+	fleet         *fleet
+	holder        Holder
+	rate          int64 // how far its clock advances in 1000 microseconds
+	offset, begun int64
+	dead          bool
+	waiting       []*request // for the loan in flight
 }
 
 // A request is made by a process. Most claim the leased key alone.

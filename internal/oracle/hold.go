@@ -245,9 +245,8 @@ func saturated(a, b int64) int64 { return min(a+b, maxUnits) }
 // A grant is how many requests a state may use on top of its limit until an instant; n is negative if they were taken away. It does not
 // change what was used.
 type grant struct {
-	id   stateID
-	n    int64
-	ends int64
+	id      stateID
+	n, ends int64
 }
 
 const (

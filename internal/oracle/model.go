@@ -66,21 +66,19 @@ type state interface {
 
 // An ask is one limit of one claim in the course of a decision.
 type ask struct {
-	rule  string
-	id    stateID
-	pair  *pair
-	state state
-	limit core.Limit
-	claim int
-	first bool // the first ask of its claim
-	cost  int64
-	asked *big.Rat // the cost of all claims that are decided together
-	peek  bool
-	dry   bool
-	hold  bool
-	most  time.Duration // how long the request may wait for its turn
-	retry time.Duration
-	turn  time.Duration // how long the request waits for its turn, if retry is 0
+	rule            string
+	id              stateID
+	pair            *pair
+	state           state
+	limit           core.Limit
+	claim           int
+	first           bool // the first ask of its claim
+	cost            int64
+	asked           *big.Rat // the cost of all claims that are decided together
+	peek, dry, hold bool
+	most            time.Duration // how long the request may wait for its turn
+	retry           time.Duration
+	turn            time.Duration // how long the request waits for its turn, if retry is 0
 
 	behind time.Duration // how long the request waits for siblings of other rates
 }

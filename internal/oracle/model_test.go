@@ -19,13 +19,10 @@ const (
 
 // A step is one Take of a claim with one limit, at microseconds after start, with the result computed by hand.
 type step struct {
-	at        int64
-	limit     string
-	cost      int
-	remaining int
-	retry     time.Duration
-	refill    time.Duration
-	reset     time.Duration
+	at                   int64
+	limit                string
+	cost, remaining      int
+	retry, refill, reset time.Duration
 }
 
 func limit(s string) core.Limit { return core.MustParseLimits(s)[0] }

@@ -12,9 +12,8 @@ type Proxy struct {
 	Addr  string
 	Fault Switch
 
-	target string
-	dials  atomic.Int64
-	runs   atomic.Int64
+	target      string
+	dials, runs atomic.Int64
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are rejected

@@ -106,9 +106,8 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	s := redisx.New(clientOf(t, server.Addr), options)
 	take(t, s, c)
 	for _, fault := range []struct {
-		code  string
-		begin []any
-		end   []any
+		code       string
+		begin, end []any
 	}{
 		{"OOM", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
 		{"READONLY", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},

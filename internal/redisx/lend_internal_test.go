@@ -69,10 +69,9 @@ func servers(t *testing.T, f func(*testing.T, *Store)) {
 func TestALoanIsAtMostHalfOfWhatRemains(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, row := range []struct {
-			why, limits string
-			used        int
-			want        int64
-			charged     int64
+			why, limits   string
+			used          int
+			want, charged int64
 		}{
 			{"what is wanted", "100/d", 0, 20, 20},
 			{"half", "100/d", 0, 51, 50},

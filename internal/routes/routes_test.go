@@ -33,9 +33,8 @@ func received(t testing.TB, line string) *http.Request {
 
 func TestRoutes(t *testing.T) {
 	tests := []struct {
-		pattern  string
-		match    []string
-		mismatch []string
+		pattern         string
+		match, mismatch []string
 	}{
 		{"POST /login", []string{
 			"POST /login", "POST //login", "POST /login/", "POST /login//", "POST /x/../login", "POST /./login", "POST /../login",

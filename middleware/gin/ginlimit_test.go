@@ -163,10 +163,9 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 	for why, row := range map[string]struct {
-		around, inside gin.HandlerFunc
-		handle         gin.HandlerFunc
-		status         int
-		err            bool
+		around, inside, handle gin.HandlerFunc
+		status                 int
+		err                    bool
 	}{
 		"a status alone":                {nil, nil, func(c *gin.Context) { c.Status(http.StatusUnauthorized) }, 401, false},
 		"a Recovery around":             {recovery, nil, func(*gin.Context) { panic("oops") }, 500, true},
@@ -314,11 +313,10 @@ func TestClientIP(t *testing.T) {
 	}
 	other := func(e *gin.Engine) { e.RemoteIPHeaders = []string{"X-Client"} }
 	for _, row := range []struct {
-		name   string
-		engine func(*gin.Engine)
-		peer   string
-		header string
-		want   string // a key, or what the error says
+		name         string
+		engine       func(*gin.Engine)
+		peer, header string
+		want         string // a key, or what the error says
 	}{
 		{"a trusted proxy", trust("10.0.0.0/8"), "10.0.0.1:80", "X-Forwarded-For: 198.51.100.7", "ip:198.51.100.7"},
 		{"an IPv6 client is its /64", trust("10.0.0.0/8"), "10.0.0.1:80", "X-Forwarded-For: 2001:db8:1:2:3::4", "ip:2001:db8:1:2::/64"},

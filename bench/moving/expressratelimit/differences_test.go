@@ -89,9 +89,8 @@ func TestItAdmitsTheLimit(t *testing.T) {
 // the request.
 func TestTrustProxy(t *testing.T) {
 	for name, test := range map[string]struct {
-		key       core.KeyFunc
-		forwarded string
-		want      string
+		key             core.KeyFunc
+		forwarded, want string
 	}{
 		"false":             {keyfunc.RemoteIP, "192.0.2.1, 198.51.100.7", "ip:127.0.0.1"},
 		"1":                 {keyfunc.ClientIP{Hops: 1, IPv6Bits: 56}.Key, "192.0.2.1, 198.51.100.7", "ip:198.51.100.7"},

@@ -252,9 +252,8 @@ func moved(r *http.Request) *http.Request {
 // testRerouted checks that a request that is routed again is charged for its new route, and only once by each rule.
 func testRerouted(t *testing.T, a Adapter) {
 	for _, row := range []struct {
-		why     string
-		path    string
-		reroute func(again http.Handler, w http.ResponseWriter, r *http.Request)
+		why, path string
+		reroute   func(again http.Handler, w http.ResponseWriter, r *http.Request)
 	}{
 		{"the URL is changed in place", "/start", func(again http.Handler, w http.ResponseWriter, r *http.Request) {
 			r.URL.Path = "/login"

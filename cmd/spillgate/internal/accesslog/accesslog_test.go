@@ -21,9 +21,8 @@ import (
 
 // logs are lines of each format, and the entry of the last line.
 var logs = []struct {
-	format string
-	lines  string
-	want   Entry
+	format, lines string
+	want          Entry
 }{
 	{
 		"combined", `203.0.113.7 - ann [10/Oct/2025:13:55:36 -0700] "GET /a?b=c HTTP/1.1" 200 2326 "http://example.com/" "Mozilla \"x\""`,

@@ -291,11 +291,10 @@ func (v Version[E, C, H, M, R]) testRealIP(t *testing.T) {
 		byDefault = "ip:203.0.113.9"
 	}
 	for _, row := range []struct {
-		name    string
-		extract func(*http.Request) string
-		peer    string
-		header  string
-		want    string // a key, or a part of the error
+		name         string
+		extract      func(*http.Request) string
+		peer, header string
+		want         string // a key, or a part of the error
 	}{
 		{"a trusted proxy", v.FromXFF(), "10.0.0.1:80", "X-Forwarded-For: 198.51.100.7", "ip:198.51.100.7"},
 		{"the /64 of an IPv6 client", v.FromXFF(), "10.0.0.1:80", "X-Forwarded-For: 2001:db8:1:2:3::4", "ip:2001:db8:1:2::/64"},
