@@ -1,12 +1,20 @@
 package mistakes
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 const login = `rule "login": `
@@ -52,4 +60,86 @@ var ofRoutes = []mistake{
 	{"a wildcard of chi", routed("/static/*"), login + `route "/static/*"`, "wildcard of another router", `did you mean "/static/"?`},
 	{"an open brace", routed("/{x"), login + `route "/{x"`, "bad wildcard segment", "must end with '}'"},
 	{"patterns that cross", routed("/a/{x}", "/{y}/b"), login + `route "/{y}/b"`, `conflicts with pattern "/a/{x}"`, "neither is more specific"},
+}
+
+func redisWith(opts ...redisstore.Option) func() error {
+	return options(core.WithStore(redisstore.New(redis.NewClient(&redis.Options{}), opts...)))
+}
+
+var ofOptions = []mistake{
+	{"a nil option", options(core.WithTimeout(1), nil), "option 2 of 2", "is nil", "leave it out"},
+	{"a nil store", options(core.WithStore(nil)), "WithStore", "store is nil", "leave the option out"},
+	{"two stores", options(core.WithStore(new(core.MemoryStore)), core.WithStore(new(core.MemoryStore))), "WithStore", "a second store", "a limiter has one"},
+	{"a nil skip", options(core.WithSkip(nil)), "WithSkip", "skip is nil", "want a func"},
+	{"a nil observer", options(core.WithObserver(nil)), "WithObserver", "observer is nil", "want a func"},
+	{"a nil logger", options(core.WithLogger(nil)), "WithLogger", "logger is nil", "leave the option out for slog.Default"},
+	{"no timeout", options(core.WithTimeout(0)), "WithTimeout", "got 0s", "must be positive"},
+	{"a nil fallback", options(core.WithFallback(nil)), "WithFallback", "fallback is nil", "leave the option out for a MemoryStore"},
+	{"two fallbacks", options(core.WithFallback(new(core.MemoryStore)), core.WithFallback(new(core.MemoryStore))), "WithFallback", "a second fallback", "a limiter has one"},
+	{"less than no keys", options(core.WithStore(&core.MemoryStore{MaxKeys: -1})), "MemoryStore: MaxKeys", "got -1", "must not be negative"},
+
+	{"no client", options(core.WithStore(redisstore.New(nil))), "redisstore", "client is nil", "want one such as redis.NewClient returns"},
+	{"a nil option of Redis", redisWith(nil), "redisstore", "option is nil", "leave it out"},
+	{"no prefix", redisWith(redisstore.WithPrefix("")), "redisstore: WithPrefix", "prefix is empty", "want the name of your service"},
+	{"a prefix with a brace", redisWith(redisstore.WithPrefix("a{b")), "redisstore: WithPrefix", `"a{b"`, "must be printable ASCII without spaces, braces or backslashes"},
+	{"a short secret", redisWith(redisstore.WithKeySecret([]byte("x"))), "redisstore: WithKeySecret", "got 1", "at least 16 bytes"},
+	{"less than nothing", redisWith(redisstore.WithDenyCache(-1)), "redisstore: WithDenyCache", "got -1", "0 turns the cache off"},
+
+	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
+	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},
+	{"a host with a port", panicOf(func() { dashboard.WithHosts("admin.example.com:8443") }), "dashboard.WithHosts", `"admin.example.com:8443"`, "without scheme and port"},
+	{"no authorization", panicOf(func() { dashboard.WithReset(nil) }), "dashboard.WithReset", "got nil", "a func that says which senders may reset"},
+	{"a limiter that New did not make", func() error {
+		_, err := new(core.Limiter).Check(new(http.Request))
+		return err
+	}, "limiter", "was not made", "by New"},
+}
+
+// call returns a maker of the error of a call to a limiter with the rules api and login.
+func call(f func(context.Context, *core.Limiter) error) func() error {
+	return func() error {
+		api, login := core.PerMinute(100).By(keyfunc.RemoteIP), core.PerMinute(5).By(keyfunc.RemoteIP)
+		api.Name, login.Name = "api", "login"
+		return f(context.Background(), core.Must(core.New([]core.Rule{api, login})))
+	}
+}
+
+func take(claims ...core.Claim) func() error {
+	return call(func(ctx context.Context, l *core.Limiter) error { _, err := l.Take(ctx, claims...); return err })
+}
+
+var ofCalls = []mistake{
+	{"nothing to take", take(), "Take", "needs at least one", "claim"},
+	{"a rule with a typing error", take(core.Claim{Rule: "logni", Key: "k"}), `claim 1: rule "logni"`, "no rule of this name", "did you mean login?"},
+	{"a claim without a rule", take(core.Claim{Key: "k"}), `claim 1: rule "default"`, "no rule of this name", "there is api, login"},
+	{"a claim without a key", take(core.Claim{Rule: "api", Key: "k"}, core.Claim{Rule: "login"}), "claim 2", `rule "login"`, "no key"},
+	{"a negative cost", take(core.Claim{Rule: "api", Key: "k", Cost: -1}), `claim 1: rule "api"`, "got -1", "cost must not be negative"},
+	{"a claim in flight that is not held", take(core.Claim{Key: "k", Limits: []core.Limit{core.AtOnce(1)}}), "claim 1", "a limit of requests in flight", "needs Hold or Peek"},
+	{"a reset of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Reset(ctx, "aip", "k") }), "reset", `no rule "aip"`, "did you mean api?"},
+	{"a ban of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "search", "k", time.Hour) }), "ban", `no rule "search"`, "there is api, login"},
+	{"a ban of no time", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "api", "k", 0) }), "ban", "got 0s", "duration must be more than 0 and at most 87600h0m0s"},
+	{"rules that are swapped for none", call(func(_ context.Context, l *core.Limiter) error { return l.SetRules([]core.Rule{{Name: "api"}}) }), `rule "api": `, "needs at least one limit", "such as core.PerMinute(100)"},
+}
+
+func clientIP(c keyfunc.ClientIP) func() error {
+	return func() error {
+		_, err := keyfunc.NewClientIP(c)
+		return err
+	}
+}
+
+var ofKeys = []mistake{
+	{"everybody is trusted", clientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}), "ClientIP.Trusted[0]", "got 0.0.0.0/0", "want the networks of your proxies"},
+	{"no prefix is trusted", clientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{{}}}), "ClientIP.Trusted[0]", "got invalid Prefix", "want a prefix such as 10.0.0.0/24"},
+	{"too many hops", clientIP(keyfunc.ClientIP{Hops: 33}), "ClientIP.Hops", "got 33", "between 0 and 32"},
+	{"no header", clientIP(keyfunc.ClientIP{Hops: 1, Header: "X Y"}), "ClientIP.Header", `got "X Y"`, "the name of a header other than Host"},
+	{"too many bits", clientIP(keyfunc.ClientIP{IPv6Bits: 129}), "ClientIP.IPv6Bits", "got 129", "0 or between 32 and 128"},
+	{"an API key in no header", panicOf(func() { keyfunc.APIKey("X Api Key") }), "APIKey", `got "X Api Key"`, "the name of a header other than Host"},
+	{"the header Host", panicOf(func() { keyfunc.Header("Host") }), "Header", `got "Host"`, "the name of a header other than Host"},
+	{"no cookie", panicOf(func() { keyfunc.Cookie("") }), "Cookie", `got ""`, "the name of a cookie"},
+	{"no constant", panicOf(func() { keyfunc.Const("") }), "Const", "got an empty one", "needs a key"},
+	{"no user func", panicOf(func() { keyfunc.User(nil) }), "User", "got nil", "needs a func"},
+	{"nothing first", panicOf(func() { keyfunc.First() }), "First", "at least one", "key func"},
+	{"nothing joined", panicOf(func() { keyfunc.Join(keyfunc.RemoteIP, nil) }), "Join", "key func 2 of 2", "is nil"},
+	{"no secret", panicOf(func() { keyfunc.Hash(nil, keyfunc.RemoteIP) }), "Hash", "got an empty one", "needs a secret"},
 }
