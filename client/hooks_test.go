@@ -174,10 +174,8 @@ func TestPanics(t *testing.T) {
 			if r.GetBody == nil {
 				r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
 			}
-			func() {
-				defer func() { expect.True(t, recover() != nil && open <= 0, "%d bodies are open after the panic", open) }()
-				_, _ = row.transport.RoundTrip(r)
-			}()
+			err := expect.PanicOf(func() { _, _ = row.transport.RoundTrip(r) })
+			expect.True(t, err != nil && open <= 0, "%d bodies are open after the panic %v", open, err)
 			tr, wait := row.transport, time.Duration(0)
 			if row.response != nil {
 				wait = 7 * time.Second

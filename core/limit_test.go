@@ -269,11 +269,7 @@ func TestParseLimitsReportsAllMistakesAtOnce(t *testing.T) {
 }
 
 func TestMustParseLimitsPanics(t *testing.T) {
-	defer func() {
-		err, _ := recover().(error)
-		wantError(t, err, core.ErrInvalid, `limit "often"`)
-	}()
-	core.MustParseLimits("often")
+	wantError(t, expect.PanicOf(func() { core.MustParseLimits("often") }), core.ErrInvalid, `limit "often"`)
 }
 
 func TestLimitString(t *testing.T) {

@@ -124,11 +124,7 @@ func TestNewCopiesRules(t *testing.T) {
 }
 
 func TestMust(t *testing.T) {
-	defer func() {
-		err, _ := recover().(error)
-		wantError(t, err, core.ErrInvalid, "at least one rule")
-	}()
-	core.Must(core.New(nil))
+	wantError(t, expect.PanicOf(func() { core.Must(core.New(nil)) }), core.ErrInvalid, "at least one rule")
 }
 
 func TestSecondStoreIsAMistake(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -62,6 +61,13 @@ func (s *scene) ask(users ...string) {
 	}
 }
 
+// get returns h's response to a request for a path.
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w
+}
+
 // event returns the first event of a stream.
 func (s *scene) event(t *testing.T, query string) (e map[string]any) {
 	t.Helper()
@@ -108,24 +114,18 @@ func TestFiles(t *testing.T) {
 }
 
 func TestPageLoadsAllFiles(t *testing.T) {
-	s := newScene(t, false)
-	resp := must.Get(s.Client().Get(s.URL))(t)
-	defer resp.Body.Close()
-	page, _ := io.ReadAll(resp.Body)
+	page := get(dashboard.New(telemetry.New(telemetry.Options{}), ofTests), "/").Body.String()
 	for _, file := range []string{"style.css", "chart.js", "app.js", "lookup.js", "icon.svg"} {
-		expect.Contains(t, string(page), `="`+file+`"`, "the page does not load %s", file)
+		expect.Contains(t, page, `="`+file+`"`, "the page does not load %s", file)
 	}
 }
 
 func TestFilesAreSmall(t *testing.T) {
-	s := newScene(t, false)
-	size := 0
+	page, size := dashboard.New(telemetry.New(telemetry.Options{}), ofTests), 0
 	for _, path := range []string{"/", "/style.css", "/app.js", "/lookup.js", "/chart.js", "/icon.svg"} {
-		resp := must.Get(s.Client().Get(s.URL + path))(t)
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		expect.True(t, err == nil && len(text) != 0, "%s: got %d bytes, %v", path, len(text), err)
-		size += len(text)
+		n := get(page, path).Body.Len()
+		expect.NotEqual(t, n, 0, "bytes of %s", path)
+		size += n
 	}
 	expect.AtMost(t, size, 60_000, "bytes")
 }
@@ -142,14 +142,7 @@ func TestMethods(t *testing.T) {
 
 func TestConstructorsPanicOnNil(t *testing.T) {
 	for name, construct := range map[string]func(){"New": func() { dashboard.New(nil) }, "WithReset": func() { dashboard.WithReset(nil) }} {
-		func() {
-			defer func() {
-				err, _ := recover().(error)
-				expect.ErrorIs(t, err, core.ErrInvalid, "%s", name)
-			}()
-			construct()
-			t.Errorf("%s did not panic", name)
-		}()
+		expect.ErrorIs(t, expect.PanicOf(construct), core.ErrInvalid, "the panic of %s", name)
 	}
 }
 
@@ -210,16 +203,10 @@ func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 
 func TestHostsThatNoBrowserSends(t *testing.T) {
 	for _, host := range []string{"", "https://admin.example.com", "admin.example.com:8443", "admin.example.com/", "*.example.com", "a..example", ".", "[::1]", "bücher.example", "a b"} {
-		func() {
-			defer func() {
-				err, _ := recover().(error)
-				if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "WithHosts: \""+host+"\"") || strings.Contains(err.Error(), "good.example\"") {
-					t.Errorf("%q: got %v", host, err)
-				}
-			}()
-			dashboard.WithHosts("good.example", host)
-			t.Errorf("%q: WithHosts did not panic", host)
-		}()
+		err := expect.PanicOf(func() { dashboard.WithHosts("good.example", host) })
+		if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "WithHosts: \""+host+"\"") || strings.Contains(err.Error(), "good.example\"") {
+			t.Errorf("%q: got the panic %v", host, err)
+		}
 	}
 }
 
@@ -230,9 +217,7 @@ func TestPathWithoutSlashRedirects(t *testing.T) {
 	mux.Handle("/stripped", http.StripPrefix("/stripped", page))
 	mux.Handle("/stripped/", http.StripPrefix("/stripped/", page))
 	for path, want := range map[string]string{"/whole": "./whole/", "/stripped": "./stripped/", "/stripped/": ""} {
-		r := httptest.NewRequest("GET", path, nil)
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
+		w := get(mux, path)
 		got := w.Header().Get("Location")
 		expect.True(t, got == want && (w.Code == 307) == (want != ""), "%s: got %d, %q, want %q", path, w.Code, got, want)
 	}
@@ -271,8 +256,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 		{"/whole", "./whole/", 307},
 		{"/stripped", "./stripped/", 307},
 	} {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest("GET", step.path, nil))
+		w := get(mux, step.path)
 		if got := w.Header().Get("Location"); w.Code != step.status || got != step.redirect {
 			t.Errorf("%s: got %d, %q, want %d, %q", step.path, w.Code, got, step.status, step.redirect)
 		}
@@ -294,16 +278,11 @@ func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
 
 func TestPlacesAreBounded(t *testing.T) {
 	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
-	get := func(path string) int {
-		w := httptest.NewRecorder()
-		page.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		return w.Code
-	}
 	for i := range 20 {
-		get("/0/")
-		get(fmt.Sprintf("/%d/", i))
+		get(page, "/0/")
+		get(page, fmt.Sprintf("/%d/", i))
 	}
-	if first, last, more := get("/0/none"), get("/15/none"), get("/19/none"); first != 404 || last != 404 || more != 307 {
+	if first, last, more := get(page, "/0/none").Code, get(page, "/15/none").Code, get(page, "/19/none").Code; first != 404 || last != 404 || more != 307 {
 		t.Errorf("got %d and %d below the first and the last path, and %d below one too many, want 404, 404 and 307", first, last, more)
 	}
 }

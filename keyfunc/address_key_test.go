@@ -39,10 +39,6 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%.50q: got %q, %v, want %s", found, key, err, want)
 		}
 	}
-	defer func() {
-		v := recover()
-		err, _ := v.(error)
-		expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), "Address needs a func"), "Address(nil) panicked with %v", v)
-	}()
-	keyfunc.Address(nil)
+	err := expect.PanicOf(func() { keyfunc.Address(nil) })
+	expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), "Address needs a func"), "Address(nil) panicked with %v", err)
 }

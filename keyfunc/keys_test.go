@@ -90,12 +90,8 @@ func TestConstructorsPanicOnMistakes(t *testing.T) {
 		"First: key func 1 of 2 is nil":                                      func() core.KeyFunc { return First(nil, ok) },
 	} {
 		t.Run(want, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				expect.True(t, errors.Is(err, core.ErrInvalid) && err.Error() == "spillgate: invalid: "+want, "got %v", err)
-			}()
-			construct()
-			t.Error("did not panic")
+			err := expect.PanicOf(func() { construct() })
+			expect.True(t, errors.Is(err, core.ErrInvalid) && err.Error() == "spillgate: invalid: "+want, "got %v", err)
 		})
 	}
 }

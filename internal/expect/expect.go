@@ -102,6 +102,18 @@ func ErrorIs(t T, err, want error, format string, args ...any) {
 // ErrorOf is the error of a call that returns a value with it.
 func ErrorOf[V any](_ V, err error) error { return err }
 
+// PanicOf is what f panics with, as an error: nil if f returns.
+func PanicOf(f func()) (err error) {
+	defer func() {
+		v := recover()
+		if err, _ = v.(error); err == nil && v != nil {
+			err = fmt.Errorf("%v", v)
+		}
+	}()
+	f()
+	return nil
+}
+
 // Difference says that about is got where want is expected.
 func Difference(got, want any, about string) string {
 	g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want)

@@ -225,10 +225,7 @@ func TestNilLimiter(t *testing.T) {
 	for why, f := range map[string]func(){
 		"Unary": func() { grpclimit.Unary(nil) }, "Stream": func() { grpclimit.Stream(nil) }, "WithMessages": func() { grpclimit.WithMessages(nil) },
 	} {
-		func() {
-			defer func() { expect.NotEqual(t, recover(), nil, "%s(nil) did not panic", why) }()
-			f()
-		}()
+		expect.Fails(t, expect.PanicOf(f), "the panic of %s(nil)", why)
 	}
 }
 

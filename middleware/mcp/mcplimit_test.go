@@ -228,6 +228,5 @@ func TestDenials(t *testing.T) {
 }
 
 func TestNilLimiter(t *testing.T) {
-	defer func() { expect.NotEqual(t, recover(), nil, "New(nil) did not panic") }()
-	mcplimit.New(nil)
+	expect.Fails(t, expect.PanicOf(func() { mcplimit.New(nil) }), "the panic of New(nil)")
 }

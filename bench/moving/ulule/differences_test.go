@@ -59,10 +59,7 @@ func TestDifferences(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	s, hs := handlers(t)
 	s.Kill()
-	func() {
-		defer func() { expect.NotEqual(t, recover(), nil, "before: did not panic") }()
-		try.Get(hs["before"], "203.0.113.9:4000", "/")
-	}()
+	expect.Fails(t, expect.PanicOf(func() { try.Get(hs["before"], "203.0.113.9:4000", "/") }), "before: the panic")
 	expect.AtLeast(t, try.Admitted(hs["after"], 1100, "203.0.113.9:4000", "/"), 1000, "after: admitted of 1100 by the memory of the process")
 	none := redis.NewClient(&redis.Options{Addr: redistest.FreeAddr(t), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer none.Close()
