@@ -104,18 +104,16 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 		{"and the other way round", perHour("a", 5), skipped, true, false, 1},
 	}
 	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				outer, inner := core.Must(core.New([]core.Rule{tt.outer})), core.Must(core.New([]core.Rule{tt.inner}))
-				joined, first, second := guardTwice(t, outer, inner)
-				want := first.At
-				if tt.atInner {
-					want = second.At
-				}
-				expect.True(t, joined.Allowed == tt.allowed && joined.At.Equal(want) && len(joined.Results) == tt.results,
-					"got %+v, want allowed %v at %v", joined, tt.allowed, want)
-			})
-		})
+		t.Run(tt.why, inBubble(func(t *testing.T) {
+			outer, inner := core.Must(core.New([]core.Rule{tt.outer})), core.Must(core.New([]core.Rule{tt.inner}))
+			joined, first, second := guardTwice(t, outer, inner)
+			want := first.At
+			if tt.atInner {
+				want = second.At
+			}
+			expect.True(t, joined.Allowed == tt.allowed && joined.At.Equal(want) && len(joined.Results) == tt.results,
+				"got %+v, want allowed %v at %v", joined, tt.allowed, want)
+		}))
 	}
 }
 

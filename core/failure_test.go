@@ -137,16 +137,14 @@ func TestDeadline(t *testing.T) {
 		{"a fast failure does not wait", unreachable, nil, 0},
 	}
 	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := withStore(&faulty{fault: tt.fault}, []core.Rule{perHour("r", 5)}, tt.opts...)
-				start := time.Now()
-				d, err := l.Check(get("/"))
-				expect.Equal(t, time.Since(start), tt.want, "time.Since(start)")
-				expect.True(t, err == nil && d.Results[0].Remaining == 4 && errors.Is(d.Degraded, core.ErrUnavailable),
-					"got %+v, %v; want a decision of the fallback", d, err)
-			})
-		})
+		t.Run(tt.why, inBubble(func(t *testing.T) {
+			l := withStore(&faulty{fault: tt.fault}, []core.Rule{perHour("r", 5)}, tt.opts...)
+			start := time.Now()
+			d, err := l.Check(get("/"))
+			expect.Equal(t, time.Since(start), tt.want, "time.Since(start)")
+			expect.True(t, err == nil && d.Results[0].Remaining == 4 && errors.Is(d.Degraded, core.ErrUnavailable),
+				"got %+v, %v; want a decision of the fallback", d, err)
+		}))
 	}
 }
 
@@ -333,31 +331,29 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 		{core.PerHour(20).Using(core.SlidingLog), 20},
 	}
 	for _, tt := range tests {
-		t.Run(tt.limit.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				s := &faulty{fault: func(context.Context) error {
-					if time.Since(start)/(100*time.Millisecond)%2 == 1 {
-						return errUnreachable
-					}
-					return nil
-				}}
-				l := withStore(s, []core.Rule{tt.limit.By(keyK)})
-				admitted, degraded := 0, 0
-				for time.Since(start) < 30*time.Second {
-					d := must.Get(l.Check(get("/")))(t)
-					if d.Allowed {
-						admitted++
-					}
-					if d.Degraded != nil {
-						degraded++
-					}
-					time.Sleep(5 * time.Millisecond)
+		t.Run(tt.limit.String(), inBubble(func(t *testing.T) {
+			start := time.Now()
+			s := &faulty{fault: func(context.Context) error {
+				if time.Since(start)/(100*time.Millisecond)%2 == 1 {
+					return errUnreachable
 				}
-				expect.True(t, admitted <= 2*tt.bound && admitted >= tt.bound,
-					"admitted %d, want from %d to %d", admitted, tt.bound, 2*tt.bound)
-				expect.True(t, degraded != 0 && degraded != 6000, "%d of 6000 decisions were degraded: the store did not flap", degraded)
-			})
-		})
+				return nil
+			}}
+			l := withStore(s, []core.Rule{tt.limit.By(keyK)})
+			admitted, degraded := 0, 0
+			for time.Since(start) < 30*time.Second {
+				d := must.Get(l.Check(get("/")))(t)
+				if d.Allowed {
+					admitted++
+				}
+				if d.Degraded != nil {
+					degraded++
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			expect.True(t, admitted <= 2*tt.bound && admitted >= tt.bound,
+				"admitted %d, want from %d to %d", admitted, tt.bound, 2*tt.bound)
+			expect.True(t, degraded != 0 && degraded != 6000, "%d of 6000 decisions were degraded: the store did not flap", degraded)
+		}))
 	}
 }

@@ -145,31 +145,29 @@ func TestFloodEvictsNoDeniedKey(t *testing.T) {
 func TestFloodGivesNoKeyASecondAllowance(t *testing.T) {
 	testpass.Sequential(t)
 	for _, algorithm := range []core.Algorithm{core.TokenBucket, core.FixedWindow, core.SlidingWindow, core.SlidingLog} {
-		t.Run(algorithm.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := &core.MemoryStore{MaxKeys: 500}
-				admitted := make([]int, 3000)
-				for round := range 12 {
-					// Keys that have drained by the next round make room: some keys of the flood get states of their own.
-					for i := range 300 * (1 - round%2) {
-						admits(m, one(fmt.Sprint("brief", round, i), core.PerMinute(1)))
+		t.Run(algorithm.String(), inBubble(func(t *testing.T) {
+			m := &core.MemoryStore{MaxKeys: 500}
+			admitted := make([]int, 3000)
+			for round := range 12 {
+				// Keys that have drained by the next round make room: some keys of the flood get states of their own.
+				for i := range 300 * (1 - round%2) {
+					admits(m, one(fmt.Sprint("brief", round, i), core.PerMinute(1)))
+				}
+				for _, i := range rand.Perm(len(admitted)) {
+					if admits(m, one(strconv.Itoa(i), core.PerHour(3).Using(algorithm))) {
+						admitted[i]++
 					}
-					for _, i := range rand.Perm(len(admitted)) {
-						if admits(m, one(strconv.Itoa(i), core.PerHour(3).Using(algorithm))) {
-							admitted[i]++
-						}
-					}
-					time.Sleep(4 * time.Minute)
 				}
-				most := 3 // in 45 minutes from the beginning of an hour
-				if algorithm == core.TokenBucket {
-					most += 2 // one drains in 20 minutes
-				}
-				for i, n := range admitted {
-					must.True(t, n <= most, "key %d: %d admitted", i, n)
-				}
-			})
-		})
+				time.Sleep(4 * time.Minute)
+			}
+			most := 3 // in 45 minutes from the beginning of an hour
+			if algorithm == core.TokenBucket {
+				most += 2 // one drains in 20 minutes
+			}
+			for i, n := range admitted {
+				must.True(t, n <= most, "key %d: %d admitted", i, n)
+			}
+		}))
 	}
 }
 

@@ -185,23 +185,21 @@ func TestUndecidedRequestsAreLogged(t *testing.T) {
 		{"a callback that panics", ouch, `stack="goroutine `},
 	}
 	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := keepJournal(t)
-				l := core.Must(core.New([]core.Rule{tt.rule}))
-				l.Peek(get("/")) // calls no observer
-				for range 100 {
-					l.Check(get("/"))
-				}
-				wantLines(t, log.String(), tt.want)
-				time.Sleep(10*time.Second - 1)
+		t.Run(tt.why, inBubble(func(t *testing.T) {
+			log := keepJournal(t)
+			l := core.Must(core.New([]core.Rule{tt.rule}))
+			l.Peek(get("/")) // calls no observer
+			for range 100 {
 				l.Check(get("/"))
-				wantLines(t, log.String(), tt.want)
-				time.Sleep(time.Nanosecond)
-				l.Check(get("/"))
-				wantLines(t, log.String(), tt.want, "suppressed=100")
-			})
-		})
+			}
+			wantLines(t, log.String(), tt.want)
+			time.Sleep(10*time.Second - 1)
+			l.Check(get("/"))
+			wantLines(t, log.String(), tt.want)
+			time.Sleep(time.Nanosecond)
+			l.Check(get("/"))
+			wantLines(t, log.String(), tt.want, "suppressed=100")
+		}))
 	}
 }
 

@@ -116,20 +116,18 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20},
 	}
 	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := keepJournal(t)
-				s := &faulty{fault: tt.fault}
-				l := withStore(s, []core.Rule{perHour("r", 100)})
-				expect.AtMost(t, herd(t, l), 50*time.Millisecond, "a decision (at most the deadline)")
-				expect.AtMost(t, s.calls.Load(), tt.calls, "calls for 15,000 requests")
-				l.Check(get("/")) // a probe, if the last requests came after a pause
-				synctest.Wait()
-				h := l.StoreHealth()
-				expect.True(t, h.Down && h.Calls == 0, "got %+v, want open, and no call under way", h)
-				wantLines(t, log.String(), "level=WARN")
-			})
-		})
+		t.Run(tt.why, inBubble(func(t *testing.T) {
+			log := keepJournal(t)
+			s := &faulty{fault: tt.fault}
+			l := withStore(s, []core.Rule{perHour("r", 100)})
+			expect.AtMost(t, herd(t, l), 50*time.Millisecond, "a decision (at most the deadline)")
+			expect.AtMost(t, s.calls.Load(), tt.calls, "calls for 15,000 requests")
+			l.Check(get("/")) // a probe, if the last requests came after a pause
+			synctest.Wait()
+			h := l.StoreHealth()
+			expect.True(t, h.Down && h.Calls == 0, "got %+v, want open, and no call under way", h)
+			wantLines(t, log.String(), "level=WARN")
+		}))
 	}
 }
 
@@ -169,29 +167,27 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 		"the store objects to the claims": {func(context.Context) error { return core.ErrInvalid }, core.ErrInvalid},
 	}
 	for why, tt := range tests {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, s := keepJournal(t), &faulty{fault: unreachable}
-				l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
-				for range 10 {
-					l.Check(get("/"))
-				}
-				synctest.Wait()
-				s.fault = tt.fault
-				for range 3 {
-					time.Sleep(time.Second)
-					expect.ErrorIs(t, errorOfProbe(l, tt.want), tt.want, "from a probe")
-				}
-				expect.True(t, !strings.Contains(log.String(), "is back"), "the log says that the store is back, but it has not answered:\n%s", log)
+		t.Run(why, inBubble(func(t *testing.T) {
+			log, s := keepJournal(t), &faulty{fault: unreachable}
+			l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
+			for range 10 {
+				l.Check(get("/"))
+			}
+			synctest.Wait()
+			s.fault = tt.fault
+			for range 3 {
 				time.Sleep(time.Second)
-				s.fault = nil
-				for range 50 {
-					must.Equal(t, must.Get(l.Check(get("/")))(t).Degraded, nil, "after the store came back")
-				}
-				h := l.StoreHealth()
-				expect.True(t, !h.Down && h.Calls <= 0, "got %+v after the store came back", h)
-			})
-		})
+				expect.ErrorIs(t, errorOfProbe(l, tt.want), tt.want, "from a probe")
+			}
+			expect.True(t, !strings.Contains(log.String(), "is back"), "the log says that the store is back, but it has not answered:\n%s", log)
+			time.Sleep(time.Second)
+			s.fault = nil
+			for range 50 {
+				must.Equal(t, must.Get(l.Check(get("/")))(t).Degraded, nil, "after the store came back")
+			}
+			h := l.StoreHealth()
+			expect.True(t, !h.Down && h.Calls <= 0, "got %+v after the store came back", h)
+		}))
 	}
 }
 
@@ -311,37 +307,35 @@ func checkAtOnce(t *testing.T, l *core.Limiter, n int, r *http.Request) int {
 // A client that floods a healthy store is admitted at most as often as the limits in this process allow. Other clients get no 503.
 func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, s := keepJournal(t), &faulty{fault: slowly}
-				rule := perHour("r", 100)
-				rule.OnFailure = mode
-				l := withStore(s, []core.Rule{rule})
-				must.Equal(t, checkAtOnce(t, l, 1000, get("/")), 100, "requests below the bound were admitted")
-				if h := l.StoreHealth(); h != (core.Health{}) || log.String() != "" {
-					t.Fatalf("got %+v and the log %q below the bound", h, log)
+		t.Run(name, inBubble(func(t *testing.T) {
+			log, s := keepJournal(t), &faulty{fault: slowly}
+			rule := perHour("r", 100)
+			rule.OnFailure = mode
+			l := withStore(s, []core.Rule{rule})
+			must.Equal(t, checkAtOnce(t, l, 1000, get("/")), 100, "requests below the bound were admitted")
+			if h := l.StoreHealth(); h != (core.Health{}) || log.String() != "" {
+				t.Fatalf("got %+v and the log %q below the bound", h, log)
+			}
+			begun := time.Now()
+			const flood = 2 * bound
+			for range 3 {
+				got := checkAtOnce(t, l, flood, get("/"))
+				if want := 100; got != want && time.Since(begun) < time.Second || got > want {
+					t.Errorf("%d requests of a denied client were admitted, want the %d of the fallback", got, want)
 				}
-				begun := time.Now()
-				const flood = 2 * bound
-				for range 3 {
-					got := checkAtOnce(t, l, flood, get("/"))
-					if want := 100; got != want && time.Since(begun) < time.Second || got > want {
-						t.Errorf("%d requests of a denied client were admitted, want the %d of the fallback", got, want)
-					}
-					time.Sleep(time.Second)
-				}
-				h := l.StoreHealth()
-				if want := uint64(3 * (flood - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
-					t.Errorf("got %+v, want %d requests, the last of them at the last flood", h, want)
-				}
-				expect.True(t, !h.Down && h.Err == nil && h.Calls == 0 && h.Since.IsZero(), "got %+v: an overload is no outage", h)
-				wantLines(t, log.String(), "level=WARN msg=\"spillgate: too many requests for the store at once")
-				time.Sleep(10 * time.Second)
-				checkAtOnce(t, l, flood, get("/"))
-				wantLines(t, log.String(), "level=WARN", "level=WARN")
-				expect.Equal(t, s.calls.Load(), 1000+4*bound, "calls (4,096 of each flood)")
-			})
-		})
+				time.Sleep(time.Second)
+			}
+			h := l.StoreHealth()
+			if want := uint64(3 * (flood - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
+				t.Errorf("got %+v, want %d requests, the last of them at the last flood", h, want)
+			}
+			expect.True(t, !h.Down && h.Err == nil && h.Calls == 0 && h.Since.IsZero(), "got %+v: an overload is no outage", h)
+			wantLines(t, log.String(), "level=WARN msg=\"spillgate: too many requests for the store at once")
+			time.Sleep(10 * time.Second)
+			checkAtOnce(t, l, flood, get("/"))
+			wantLines(t, log.String(), "level=WARN", "level=WARN")
+			expect.Equal(t, s.calls.Load(), 1000+4*bound, "calls (4,096 of each flood)")
+		}))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -19,6 +20,11 @@ import (
 func constKey(*http.Request) (string, error) { return "const:all", nil }
 
 func get(path string) *http.Request { return httptest.NewRequest(http.MethodGet, path, nil) }
+
+// inBubble is test, run in a synctest bubble.
+func inBubble(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
 
 func newErr(rules ...core.Rule) error {
 	_, err := core.New(rules)

@@ -217,25 +217,23 @@ func TestWaitThatContextEnds(t *testing.T) {
 		"ended, and it would have to wait": {canceled(0), 3, context.Canceled, 0, 300 * ms},
 		"ended, and nothing to wait for":   {canceled(0), 0, context.Canceled, 0, 0},
 	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := new(faulty)
-				l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}, core.WithStore(s)))
-				for range row.taken {
-					_, _ = l.Take(t.Context(), job)
-				}
-				begun := time.Now()
-				ctx, cancel := row.ctx(t.Context())
-				defer cancel()
-				ended := ctx.Err() != nil
-				d, err := l.Wait(ctx, job)
-				if err != row.err || time.Since(begun) != row.after || ended && (d.Allowed || int(s.calls.Load()) != row.taken) {
-					t.Errorf("%+v, %v after %v, want %v after %v, and no call of the store if the context had ended", d, err, time.Since(begun), row.err, row.after)
-				}
-				d, _ = l.Take(t.Context(), job)
-				expect.Equal(t, d.Wait, row.next, "the next request waits")
-			})
-		})
+		t.Run(why, inBubble(func(t *testing.T) {
+			s := new(faulty)
+			l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}, core.WithStore(s)))
+			for range row.taken {
+				_, _ = l.Take(t.Context(), job)
+			}
+			begun := time.Now()
+			ctx, cancel := row.ctx(t.Context())
+			defer cancel()
+			ended := ctx.Err() != nil
+			d, err := l.Wait(ctx, job)
+			if err != row.err || time.Since(begun) != row.after || ended && (d.Allowed || int(s.calls.Load()) != row.taken) {
+				t.Errorf("%+v, %v after %v, want %v after %v, and no call of the store if the context had ended", d, err, time.Since(begun), row.err, row.after)
+			}
+			d, _ = l.Take(t.Context(), job)
+			expect.Equal(t, d.Wait, row.next, "the next request waits")
+		}))
 	}
 }
 
@@ -650,40 +648,38 @@ func TestClaimsCarryTheTimeLeft(t *testing.T) {
 		"a deadline and a timeout":     {deadline: 500 * ms, server: server(0, time.Second), want: 450 * ms, check: 450 * ms},
 		"a deadline, timeout extended": {deadline: 500 * ms, server: server(0, time.Second), router: &extender{can: true}, want: 450 * ms, check: 450 * ms},
 	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, seen := &hooked{take: func() {}}, new(recorder)
-				l := core.Must(core.New([]core.Rule{waiting("5/s", 5*time.Second)}, core.WithStore(s), core.WithObserver(seen.observe)))
-				ctx := t.Context()
-				if row.server != nil {
-					ctx = context.WithValue(ctx, http.ServerContextKey, row.server)
+		t.Run(why, inBubble(func(t *testing.T) {
+			s, seen := &hooked{take: func() {}}, new(recorder)
+			l := core.Must(core.New([]core.Rule{waiting("5/s", 5*time.Second)}, core.WithStore(s), core.WithObserver(seen.observe)))
+			ctx := t.Context()
+			if row.server != nil {
+				ctx = context.WithValue(ctx, http.ServerContextKey, row.server)
+			}
+			if row.check = row.want; row.deadline == 0 && row.server != nil {
+				row.check = 5 * time.Second
+			}
+			if row.deadline != 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, row.deadline)
+				defer cancel()
+			}
+			r := get("/")
+			if row.method == http.MethodPost {
+				r, _ = http.NewRequest(row.method, "/", strings.NewReader("x"))
+			}
+			r = r.WithContext(ctx)
+			g, err := l.Guard(ctx, r, row.router)
+			g.End()
+			expect.True(t, err == nil && s.maxWait == row.want && seen.seen[0].Claims[0].MaxWait == 5*time.Second,
+				"Guard: the store got %v, %v; want %v", s.maxWait, err, row.want)
+			for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
+				if _, err := decide(r); err != nil || s.maxWait != row.check {
+					t.Errorf("%s: the store got %v, %v; want %v", name, s.maxWait, err, row.check)
 				}
-				if row.check = row.want; row.deadline == 0 && row.server != nil {
-					row.check = 5 * time.Second
-				}
-				if row.deadline != 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, row.deadline)
-					defer cancel()
-				}
-				r := get("/")
-				if row.method == http.MethodPost {
-					r, _ = http.NewRequest(row.method, "/", strings.NewReader("x"))
-				}
-				r = r.WithContext(ctx)
-				g, err := l.Guard(ctx, r, row.router)
-				g.End()
-				expect.True(t, err == nil && s.maxWait == row.want && seen.seen[0].Claims[0].MaxWait == 5*time.Second,
-					"Guard: the store got %v, %v; want %v", s.maxWait, err, row.want)
-				for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
-					if _, err := decide(r); err != nil || s.maxWait != row.check {
-						t.Errorf("%s: the store got %v, %v; want %v", name, s.maxWait, err, row.check)
-					}
-				}
-				_, err = l.Take(ctx, job)
-				expect.True(t, err == nil && s.maxWait == 5*time.Second, "Take: the store got %v, %v", s.maxWait, err)
-			})
-		})
+			}
+			_, err = l.Take(ctx, job)
+			expect.True(t, err == nil && s.maxWait == 5*time.Second, "Take: the store got %v, %v", s.maxWait, err)
+		}))
 	}
 }
 
@@ -751,24 +747,22 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 		"a cost above the capacity":   {30 * time.Second, core.Claim{Rule: "r", Key: "k", Cost: 6}, nil, core.Never},
 		"a rule that does not let it": {30 * time.Second, core.Claim{Rule: "strict", Key: "k"}, nil, time.Hour},
 	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &hooked{take: func() {}}
-				strict := perHour("strict", 1)
-				l := core.Must(core.New([]core.Rule{waiting("1/m;burst=5", 2*time.Minute), strict}, core.WithStore(s)))
-				_, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5}, core.Claim{Rule: "strict", Key: "k"})
-				ctx, cancel := context.WithTimeout(t.Context(), row.left)
-				defer cancel()
-				claims := []core.Claim{row.claim}
-				if row.claim.Rule == "strict" {
-					claims = append(claims, job)
-				}
-				d, err := l.Wait(ctx, claims...)
-				if !errors.Is(err, row.err) || d.Allowed != (row.err == nil && row.retry == 0) || err == nil && d.RetryAfter() != row.retry || s.takes != 2 || s.settles != 0 {
-					t.Errorf("%+v, %v in %d takes and %d settles", d, err, s.takes-1, s.settles)
-				}
-			})
-		})
+		t.Run(why, inBubble(func(t *testing.T) {
+			s := &hooked{take: func() {}}
+			strict := perHour("strict", 1)
+			l := core.Must(core.New([]core.Rule{waiting("1/m;burst=5", 2*time.Minute), strict}, core.WithStore(s)))
+			_, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5}, core.Claim{Rule: "strict", Key: "k"})
+			ctx, cancel := context.WithTimeout(t.Context(), row.left)
+			defer cancel()
+			claims := []core.Claim{row.claim}
+			if row.claim.Rule == "strict" {
+				claims = append(claims, job)
+			}
+			d, err := l.Wait(ctx, claims...)
+			if !errors.Is(err, row.err) || d.Allowed != (row.err == nil && row.retry == 0) || err == nil && d.RetryAfter() != row.retry || s.takes != 2 || s.settles != 0 {
+				t.Errorf("%+v, %v in %d takes and %d settles", d, err, s.takes-1, s.settles)
+			}
+		}))
 	}
 }
 

@@ -404,37 +404,35 @@ func TestOnePeerTakesAQuarter(t *testing.T) {
 		"several IPv6 networks":    {func(i int) string { return fmt.Sprintf("[2001:db8:0:%x::1]:1", i+1) }, 8},
 		"no address":               {func(int) string { return "" }, 8},
 	} {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &hooked{take: func() {}}
-				r := waiting("1/s;burst=1", time.Hour)
-				r.Key = func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
-				l := core.Must(core.New([]core.Rule{r}, core.WithMaxWaiting(8), core.WithStore(s)))
-				denied := 0
-				var all sync.WaitGroup
-				for i := range 20 { // two of each key: one goes at once
-					all.Go(func() {
-						r := get("/")
-						r.RemoteAddr = row.peer(i / 2)
-						r.Header.Set("Key", fmt.Sprint("made up ", i/2))
-						g, err := l.Guard(t.Context(), r, nil)
-						defer g.End()
-						expect.NoError(t, err, "unexpected error")
-						if !g.Admitted() {
-							if denied++; g.Decision().RetryAfter() != time.Second {
-								t.Errorf("denied for %v, want 1s", g.Decision().RetryAfter())
-							}
+		t.Run(why, inBubble(func(t *testing.T) {
+			s := &hooked{take: func() {}}
+			r := waiting("1/s;burst=1", time.Hour)
+			r.Key = func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
+			l := core.Must(core.New([]core.Rule{r}, core.WithMaxWaiting(8), core.WithStore(s)))
+			denied := 0
+			var all sync.WaitGroup
+			for i := range 20 { // two of each key: one goes at once
+				all.Go(func() {
+					r := get("/")
+					r.RemoteAddr = row.peer(i / 2)
+					r.Header.Set("Key", fmt.Sprint("made up ", i/2))
+					g, err := l.Guard(t.Context(), r, nil)
+					defer g.End()
+					expect.NoError(t, err, "unexpected error")
+					if !g.Admitted() {
+						if denied++; g.Decision().RetryAfter() != time.Second {
+							t.Errorf("denied for %v, want 1s", g.Decision().RetryAfter())
 						}
-					})
-					synctest.Wait()
-				}
-				if n := l.StoreHealth().Waiting; n != row.want || denied != 10-row.want || s.takes != 20 || s.settles != 0 {
-					t.Errorf("%d wait and %d were denied in %d takes and %d settles, want %d and %d in 20 and 0", n, denied, s.takes, s.settles, row.want, 10-row.want)
-				}
-				all.Wait()
-				expect.Equal(t, l.StoreHealth().Waiting, 0, "still wait")
-			})
-		})
+					}
+				})
+				synctest.Wait()
+			}
+			if n := l.StoreHealth().Waiting; n != row.want || denied != 10-row.want || s.takes != 20 || s.settles != 0 {
+				t.Errorf("%d wait and %d were denied in %d takes and %d settles, want %d and %d in 20 and 0", n, denied, s.takes, s.settles, row.want, 10-row.want)
+			}
+			all.Wait()
+			expect.Equal(t, l.StoreHealth().Waiting, 0, "still wait")
+		}))
 	}
 }
 

@@ -146,9 +146,7 @@ var claimRows = []row{
 			}
 		}
 	}},
-	{"no claims give no results and no error", func(s *suite) {
-		expect.Equal(s, len(s.take()), 0, "results")
-	}},
+	{"no claims give no results and no error", func(s *suite) { expect.Equal(s, len(s.take()), 0, "results") }},
 	{"results are appended", func(s *suite) {
 		dst := make([]core.Result, 1, 8)
 		dst[0].Rule = "kept"
