@@ -278,11 +278,12 @@ func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
 
 func TestPlacesAreBounded(t *testing.T) {
 	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
+	status := func(path string) int { return get(page, path).Code }
 	for i := range 20 {
-		get(page, "/0/")
-		get(page, fmt.Sprintf("/%d/", i))
+		status("/0/")
+		status(fmt.Sprintf("/%d/", i))
 	}
-	if first, last, more := get(page, "/0/none").Code, get(page, "/15/none").Code, get(page, "/19/none").Code; first != 404 || last != 404 || more != 307 {
+	if first, last, more := status("/0/none"), status("/15/none"), status("/19/none"); first != 404 || last != 404 || more != 307 {
 		t.Errorf("got %d and %d below the first and the last path, and %d below one too many, want 404, 404 and 307", first, last, more)
 	}
 }
