@@ -15,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 const login = `rule "login": `
@@ -86,6 +87,8 @@ var ofOptions = []mistake{
 	{"less than nothing", redisWith(redisstore.WithDenyCache(-1)), "redisstore: WithDenyCache", "got -1", "0 turns the cache off"},
 
 	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
+	{"a nil option of an adapter", panicOf(func() { stdlib.New(new(core.Limiter), stdlib.WithHeaders(nil), nil) }), "option 2 of 2", "is nil", "leave it out"},
+	{"a nil option of the page", panicOf(func() { dashboard.New(telemetry.New(telemetry.Options{}), nil) }), "dashboard.New: option 1 of 1", "is nil", "leave it out"},
 	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},
 	{"a host with a port", panicOf(func() { dashboard.WithHosts("admin.example.com:8443") }), "dashboard.WithHosts", `"admin.example.com:8443"`, "without scheme and port"},
 	{"no authorization", panicOf(func() { dashboard.WithReset(nil) }), "dashboard.WithReset", "got nil", "a func that says which senders may reset"},
