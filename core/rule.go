@@ -98,14 +98,15 @@ type Rule struct {
 	// If the request's context has a deadline, the request may wait for at most the time left; requests of a server keep
 	// up to 75ms of it for the response. So may a request whose adapter cannot extend the server's WriteTimeout.
 	//
-	// A request that waits holds nothing under the other rules. If they hold something, for an AtOnce limit or a CostAfter,
-	// their rates are checked at once, and the request asks the store a second time at its turn to hold it, also if there
-	// was nothing to wait for. If that is denied, the request gives back all that it was charged.
+	// A request that waits holds nothing under the other rules, and begins no ban. If they hold something, for an AtOnce limit
+	// or a CostAfter, or if a limit of theirs has a Ban, their rates are checked at once. The request then asks the store a
+	// second time at its turn to hold or charge it, also if there was nothing to wait for. If that is denied, the request
+	// gives back all that it was charged.
 	//
-	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or
-	// settled at less frees its turn, unless others wait behind it. The limits must be token
-	// buckets without a ban, and the rule must not have a CostAfter or a Lease. If several rules apply, the request
-	// waits for the longest of their waits. The bound of the other rules is then burst + rate × (span + that wait).
+	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or settled at
+	// less frees its turn, unless others wait behind it. The limits must be token buckets without a ban, and the rule must
+	// not have a CostAfter or a Lease. If several rules apply, the request waits for the longest of their waits. The bound
+	// of the other rules is then burst + rate × (span + that wait).
 	MaxWait time.Duration
 }
 
