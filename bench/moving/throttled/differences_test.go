@@ -86,7 +86,7 @@ func TestZero(t *testing.T) {
 		expect.Equal(t, try.Admitted(limited(core.PerMinute(20).WithBurst(1)), 10, client, "/"), 1, "WithBurst(1): admitted")
 		expect.Equal(t, try.Admitted(limited(core.PerMinute(20).WithBurst(0)), 30, client, "/"), 20, "WithBurst(0): admitted")
 		expect.Equal(t, try.Admitted(limited(core.PerMinute(0)), 30, client, "/"), 0, "PerMinute(0): admitted")
-		expect.Fails(t, expect.PanicOf(func() { throttled.PerMin(0) }), "the panic of throttled.PerMin(0)")
+		expect.Fails(t, expect.PanicOf(func() { _ = throttled.PerMin(0) }), "the panic of throttled.PerMin(0)")
 	})
 }
 
