@@ -13,6 +13,9 @@ import (
 // has already ended, it was charged at its end, and Settle corrects that charge. Each rule of a decision can be settled
 // once; Settle ignores a rule that was charged nothing.
 //
+// A token bucket counts requests × Period up to 2^53, in microseconds or, if its capacity does not fit then, in
+// milliseconds or seconds. It forgets what is used beyond that: under 100,000 a day, more than 104,249 requests.
+//
 // The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store
 // is down. If it returns an error, the charge stays.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
