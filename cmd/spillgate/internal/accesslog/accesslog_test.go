@@ -43,7 +43,7 @@ var logs = []struct {
 	},
 	{
 		"traefik", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /x HTTP/1.1" 200 9 "-" "curl/8" 12 "web@docker" "http://10.0.0.2:80" 34ms`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Status: 200, Duration: 34 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/8"}}},
+		Entry{At: at("2025-10-10T13:55:36Z"), Started: true, Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Status: 200, Duration: 34 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/8"}}},
 	},
 	{
 		"caddy", `{"level":"info","ts":1760104536.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b","headers":{"X-Api-Key":["k1"]}},"user_id":"","duration":9.29675e-05,"size":10900,"status":200}`,

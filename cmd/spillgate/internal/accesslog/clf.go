@@ -8,7 +8,8 @@ import (
 )
 
 // clf reads the Common Log Format and its extensions: combined, Apache's combined with the virtual host in front, and
-// Traefik's format, which ends with a duration.
+// Traefik's format, which has the start of a request and ends with its duration.
+// See https://github.com/traefik/traefik/blob/master/pkg/middlewares/accesslog/logger_formatters.go.
 type clf struct {
 	common  bool
 	traefik bool
@@ -166,7 +167,7 @@ func (c *clf) setMore(e *Entry, rest string) error {
 		if !ok || !isTime {
 			return fmt.Errorf("want a duration such as 12ms at the end, got %.20q", last)
 		}
-		e.Duration = time.Duration(n) * time.Millisecond
+		e.Started, e.Duration = true, time.Duration(n)*time.Millisecond
 	}
 	return nil
 }

@@ -83,11 +83,13 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	if s.whole = s.whole && e.Seconds; !s.whole {
 		return
 	}
-	if !at.Equal(s.batch.second) {
+	// With a duration, the instant is not a whole second, and requests that started in whole seconds end out of order.
+	second := at.Truncate(time.Second)
+	if lag := s.batch.second.Sub(second); lag > time.Minute || lag < 0 {
 		s.dispatch()
+		s.batch.second = second
 	}
 	b := s.batch
-	b.second = at
 	r := batchedRequest{left: e.End().Sub(at), status: e.Status}
 	for i := range asks {
 		a := &asks[i]

@@ -129,9 +129,14 @@ func wholeSeconds(log entries) entries {
 }
 
 func TestRangeOfDenials(t *testing.T) {
-	var log, long entries
+	var log, long, timed, mixed entries
 	for i := range 10 {
-		log = append(log, sent(time.Duration(i/5)*time.Second, "x", "/"))
+		e := sent(time.Duration(i/5)*time.Second, "x", "/")
+		log = append(log, e)
+		e.Started, e.Duration = true, time.Duration(i)*100*time.Millisecond
+		timed = append(timed, e)
+		e.At, e.Duration = noon, time.Duration(9+i%2)*100*time.Millisecond
+		mixed = append(mixed, e)
 	}
 	for range 4 { // all start at once and take a second
 		e := sent(0, "x", "/")
@@ -149,6 +154,8 @@ func TestRangeOfDenials(t *testing.T) {
 		{"the denials of a slow limit stand", "{key: ip, limits: 1/h}", log, Options{}, 9, 9},
 		{"a slow dry run denies nothing", "{key: ip, limits: 1/h, dry_run: true}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
 		{"a fast limit is not charged for requests that a slow limit denies", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"ends by a duration are as uncertain as the starts", "{key: ip, limits: 5/s;burst=1}", timed, Options{}, 4, 0},
+		{"ends by durations are not in order", "{key: ip, limits: 10/s;burst=1}", mixed, Options{}, 8, 0},
 		{"requests that are spread are held for the same time", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
 	}
 	for _, tt := range tests {

@@ -115,9 +115,12 @@ func most(clients []Client) []Client {
 	return clients[:min(len(clients), shown)]
 }
 
+// wholeSecond returns the second of an instant, which a duration may have moved.
+func wholeSecond(micros int64) int64 { return micros - micros%1_000_000 }
+
 // evenInstants yields the instants of the requests of c, with the requests of each second spread evenly over it.
 func (c *client) evenInstants(yield func(int64) bool) {
-	second, n := c.first, int64(0)
+	second, n := wholeSecond(c.first), int64(0)
 	flush := func() bool {
 		for i := range n {
 			if !yield(second + i*1_000_000/n) {
@@ -127,7 +130,7 @@ func (c *client) evenInstants(yield func(int64) bool) {
 		return true
 	}
 	for at := range c.instants {
-		if at != second {
+		if at = wholeSecond(at); at != second {
 			if !flush() {
 				return
 			}

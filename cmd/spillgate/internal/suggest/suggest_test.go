@@ -132,14 +132,15 @@ func TestOneRequestAndOneInstant(t *testing.T) {
 }
 
 func TestWholeSecondsGiveARangeOfBursts(t *testing.T) {
-	log := handMade()
-	for i := range log {
-		log[i].Seconds = true
+	for _, step := range []time.Duration{0, 100 * time.Microsecond} { // of durations, which move whole seconds
+		log := slices.DeleteFunc(handMade(), func(e accesslog.Entry) bool { return e.Client == "c" })
+		for i := range log {
+			log[i].Started, log[i].Seconds, log[i].Duration = true, true, time.Duration(i)*step
+		}
+		rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Millisecond})
+		expect.True(t, err == nil && rep.Chosen.Limit == "10/s" && rep.Chosen.EvenBurst == 1,
+			"got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
 	}
-	log = slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "c" })
-	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Millisecond})
-	expect.True(t, err == nil && rep.Chosen.Limit == "10/s" && rep.Chosen.EvenBurst == 1,
-		"got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
 }
 
 func TestInterruptedRunReportsWhatItKnows(t *testing.T) {
