@@ -291,7 +291,8 @@ func TestDurations(t *testing.T) {
 		{``, `"duration":0.012345678901234`, nil, 12345678},
 		{``, `"duration":12`, nil, -1}, // seconds, milliseconds or nanoseconds
 		{``, `"latency":"12"`, nil, -1},
-		{``, `"duration":0`, nil, 0},
+		{``, `"duration":0`, nil, -1}, // the others may be ignored
+		{`"duration":0.1`, `"duration":0`, nil, 0},
 		{`"duration":0.1`, `"duration":8`, nil, 8 * time.Second},
 		{``, `"duration":"1m2.5s"`, nil, 62500 * time.Millisecond},
 		{``, `"duration":"12 ms"`, nil, 12 * time.Millisecond},

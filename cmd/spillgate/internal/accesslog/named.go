@@ -170,13 +170,14 @@ func (n *named) setTime(e *Entry, get func(string) string) (err error) {
 // setDuration reads how long a request took. A number is in the unit of the property or of the field's name.
 //
 // Without either, it may be in seconds, as in Caddy's logs, in milliseconds, as in Envoy's, or in nanoseconds. Whole
-// numbers are not read until a fraction shows that the log has seconds.
+// numbers, including 0, are not read until a fraction shows that the log has seconds: a log in which only the zeros had
+// durations would pass for one with durations.
 func (n *named) setDuration(e *Entry, get func(string) string) {
 	text, field := n.value("duration", get)
 	unit := cmp.Or(n.unit, unitOf(field))
 	if unit == 0 {
 		unit = time.Second
-		if f, err := strconv.ParseFloat(text, 64); err == nil && f > 0 && !n.seconds {
+		if _, err := strconv.ParseFloat(text, 64); err == nil && !n.seconds {
 			if n.seconds = strings.ContainsAny(text, ".eE"); !n.seconds {
 				return
 			}
