@@ -38,8 +38,8 @@ var logs = []struct {
 		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "host.example", Method: "GET", Target: "/", Status: 200, Duration: -1, Header: http.Header{"User-Agent": {"curl"}}},
 	},
 	{
-		"common", `127.0.0.1 - first last [10/Oct/2025:13:55:36 +0000] "GET /a b HTTP/1.0" 304 0`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "127.0.0.1", User: "first last", Method: "GET", Target: "/a b", Status: 304, Duration: -1},
+		"common", `127.0.0.1 - first \xC3\xA4 [10/Oct/2025:13:55:36 +0000] "GET /a b\x5C\xc3\xb6\x HTTP/1.0" 304 0`, // nginx and Apache escape
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "127.0.0.1", User: "first ä", Method: "GET", Target: `/a b\ö\x`, Status: 304, Duration: -1},
 	},
 	{
 		"traefik", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /x HTTP/1.1" 200 9 "-" "curl/8" 12 "web@docker" "http://10.0.0.2:80" 34ms`,
@@ -211,6 +211,7 @@ func TestClients(t *testing.T) {
 		{"- - -", "", ""},
 		{"unknown - -", "", ""},
 		{"unix: - -", "", ""},
+		{`203.0.113.7 - x\x20198.51.100.1\x20-\x20-`, "203.0.113.7", "x 198.51.100.1 - -"},
 		{"@ - -", "", ""},
 		{"TIME stdout F - - -", "", ""},
 		{"web-1 | - - -", "", ""},

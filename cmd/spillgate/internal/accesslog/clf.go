@@ -3,6 +3,7 @@ package accesslog
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -69,9 +70,9 @@ func (e *Entry) setClientAndUser(s string) error {
 		}
 	}
 	if user != "-" {
-		e.User = user
+		e.User = unescape(user)
 	}
-	return e.setClient(client)
+	return e.setClient(unescape(client))
 }
 
 // columnsOf returns the columns of s. A list of addresses is one column.
@@ -197,18 +198,17 @@ func quoted(s string) (text, rest string, ok bool) {
 		}
 		end += i
 		if before := strings.TrimRight(s[:end], `\`); (end-len(before))%2 == 0 {
-			text = s[:end]
-			if strings.Contains(text, `\`) {
-				text = unescape(text)
-			}
-			return text, s[end+1:], true
+			return unescape(s[:end]), s[end+1:], true
 		}
 	}
 	return "", s, false
 }
 
-// unescape replaces \" and \\, and their forms \x22 and \x5C, which nginx writes.
+// unescape replaces \" and \\, and bytes such as \xC3, which nginx and Apache write.
 func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -217,14 +217,13 @@ func unescape(s string) string {
 		case s[i+1] == '"' || s[i+1] == '\\':
 			i++
 			b.WriteByte(s[i])
-		case strings.HasPrefix(s[i:], `\x22`):
-			i += 3
-			b.WriteByte('"')
-		case strings.HasPrefix(s[i:], `\x5C`), strings.HasPrefix(s[i:], `\x5c`):
-			i += 3
-			b.WriteByte('\\')
 		default:
-			b.WriteByte('\\')
+			if c, err := strconv.ParseUint(s[i+2:min(i+4, len(s))], 16, 8); err == nil && s[i+1] == 'x' && i+4 <= len(s) {
+				i += 3
+				b.WriteByte(byte(c))
+			} else {
+				b.WriteByte('\\')
+			}
 		}
 	}
 	return b.String()
