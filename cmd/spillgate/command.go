@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spillgate/spillgate/internal/nearest"
 	"github.com/spillgate/spillgate/rulefile"
@@ -57,7 +58,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err.Error()} })
+	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(newDemo(), newCheck(), newExplain(), newSchema(), newReplay(), newSuggest())
 	return root
 }
@@ -92,13 +93,26 @@ func meant(root *cobra.Command, name string) string {
 	return "see spillgate --help"
 }
 
+// badFlag returns the error for a mistake in a flag, with a hint for an unknown flag.
+func badFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if errors.As(err, &unknown) {
+		if word := nearest.Word(unknown.GetSpecifiedName(), known); word != "" {
+			return misuse("%v; did you mean --%s?", err, word)
+		}
+	}
+	return usageError{err.Error()}
+}
+
 // wantArguments returns a check for exactly these arguments.
 func wantArguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {
 			return nil
 		}
-		return misuse("%s wants %s, got %d arguments", cmd.Name(), strings.Join(names, " "), len(args))
+		return misuse("%s wants %s, got %s", cmd.Name(), strings.Join(names, " "), counted(len(args), "argument"))
 	}
 }
 

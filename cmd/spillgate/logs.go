@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,12 +40,23 @@ func (o *logFlags) check() error {
 	if o.at != "start" && o.at != "end" {
 		return misuse("--at is %q, want start or end", o.at)
 	}
+	if o.format != "" && !slices.Contains(accesslog.Formats, o.format) {
+		return misuse("--format: unknown format %q; want %s", o.format, strings.Join(accesslog.Formats, ", "))
+	}
+	for _, part := range slices.Sorted(maps.Keys(o.fields)) {
+		if !slices.Contains(accesslog.Parts, part) && (!strings.HasPrefix(part, "header:") || part == "header:") {
+			return misuse("--field: unknown part %q; want %s or header:NAME", part, strings.Join(accesslog.Parts, ", "))
+		}
+	}
 	return nil
 }
 
 func wantLogs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return misuse("%s wants at least one LOG; - is standard input", cmd.Name())
+	}
+	if i := slices.Index(args, "-"); i >= 0 && slices.Contains(args[i+1:], "-") {
+		return misuse("%s can read standard input only once", cmd.Name())
 	}
 	return nil
 }
@@ -92,10 +106,13 @@ func (l *openLog) open(name string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+	l.read.r, l.file = f, f
+	switch info, err := f.Stat(); {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a directory", name)
+	case err == nil && info.Mode().IsRegular():
 		l.size = info.Size()
 	}
-	l.read.r, l.file = f, f
 	return nil
 }
 

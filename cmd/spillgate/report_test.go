@@ -303,7 +303,11 @@ func TestReplayMistakes(t *testing.T) {
 		{[]string{"--rules", rules, log + "x"}, 2, "no such file"},
 		{[]string{"--rules", bad, log}, 1, "1:8: rules: want a list"},
 		{[]string{"--rules", rules, "--at", "noon", log}, 2, `--at is "noon", want start or end`},
-		{[]string{"--rules", rules, "--format", "iis", log}, 1, `unknown format "iis"; want combined`},
+		{[]string{"--rules", rules, "--format", "iis", log}, 2, `--format: unknown format "iis"; want combined`},
+		{[]string{"--rules", rules, "--field", "clinet=peer", log}, 2, `--field: unknown part "clinet"; want client, duration, host`},
+		{[]string{"--rules", rules, "--field", "header:=peer", log}, 2, `--field: unknown part "header:"`},
+		{[]string{"--rules", rules, t.TempDir()}, 2, "is a directory"},
+		{[]string{"--rules", rules, "-", log, "-"}, 2, "replay can read standard input only once"},
 		{[]string{"--rules", rules, rules}, 1, "the first lines are in none of the formats"},
 	})
 }

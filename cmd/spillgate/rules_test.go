@@ -108,6 +108,7 @@ func TestExplainJSON(t *testing.T) {
 func TestExplainMistakes(t *testing.T) {
 	good, bad := fileWith(t, goodRules), fileWith(t, "rules: none\n")
 	checkBadCalls(t, "explain", []badCall{
+		{[]string{good}, 2, "explain wants FILE METHOD PATH, got 1 argument\n"},
 		{[]string{good, "POST"}, 2, "explain wants FILE METHOD PATH, got 2 arguments"},
 		{[]string{good, "POST", "login"}, 2, `"login" is not a path such as /login`},
 		{[]string{good, "POST", "/", "-H", "plan"}, 2, `"plan" is not a header field`},

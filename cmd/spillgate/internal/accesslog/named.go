@@ -45,6 +45,9 @@ var (
 // durationUnits are the properties that are durations in a unit.
 var durationUnits = map[string]time.Duration{"duration_s": time.Second, "duration_ms": time.Millisecond, "duration_us": time.Microsecond, "duration_ns": 1}
 
+// Parts are the parts of a request that Options.Fields can name, besides header:NAME.
+var Parts = append(slices.Sorted(maps.Keys(knownFields)), slices.Sorted(maps.Keys(durationUnits))...)
+
 // maxProbed is the number of entries after which named no longer tries knownFields.
 const maxProbed = 100
 
