@@ -68,10 +68,11 @@ func request(method, target string, headers []string) (*http.Request, error) {
 		if !ok || name == "" {
 			return nil, misuse("%q is not a header field such as 'X-Plan: pro'", h)
 		}
-		if strings.EqualFold(name, "Host") {
+		if !strings.EqualFold(name, "Host") {
+			r.Header.Add(name, value)
+		} else if u.Host == "" { // a server ignores Host if the target is a URL
 			r.Host = value
 		}
-		r.Header.Add(name, value)
 	}
 	return r, nil
 }

@@ -105,6 +105,17 @@ func TestExplainJSON(t *testing.T) {
 	}
 }
 
+// A request for a URL has the host of the URL, whatever its field Host says.
+func TestExplainHosts(t *testing.T) {
+	file := fileWith(t, "rules: [{key: const(x), limits: 1/s, match: a.example/x}]")
+	for _, tt := range []struct{ target, host, applies string }{
+		{"/x", "a.example", "yes"}, {"/x", "b.example", "no"}, {"http://a.example/x", "b.example", "yes"}, {"http://b.example/x", "a.example", "no"},
+	} {
+		_, stdout, _ := execute(t, "explain", "--json", file, "GET", tt.target, "-H", "Host: "+tt.host)
+		expect.True(t, strings.Contains(stdout, `"applies": "`+tt.applies+`"`), "%v: got %s", tt, stdout)
+	}
+}
+
 func TestExplainMistakes(t *testing.T) {
 	good, bad := fileWith(t, goodRules), fileWith(t, "rules: none\n")
 	checkBadCalls(t, "explain", []badCall{
