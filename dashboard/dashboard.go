@@ -105,6 +105,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			files[name].serve(w)
 			if name == "" {
 				h.places.add(dir)
+				h.stopped(r) // for a stream whose request gets here after Shutdown has begun, which is too late to register
 			}
 		}
 	case "events":

@@ -69,11 +69,28 @@ func sum(list any) (n float64) {
 }
 
 func TestStreamEndsAtShutdown(t *testing.T) {
-	s := newScene(t, false)
-	defer must.Get(s.Client().Get(s.URL + "/events"))(t).Body.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	expect.NoError(t, s.Config.Shutdown(ctx), "s.Config.Shutdown(ctx)")
+	for _, late := range []bool{false, true} { // late: a slow authentication passes the request on after Shutdown has begun
+		s := newScene(t, false)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		page, begun, ended := s.Config.Handler, make(chan struct{}), make(chan error, 1)
+		s.Config.RegisterOnShutdown(func() { close(begun) })
+		shutdown := func() { ended <- s.Config.Shutdown(ctx) }
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if late && r.URL.Path == "/events" {
+				go shutdown()
+				<-begun
+			}
+			page.ServeHTTP(w, r)
+		})
+		must.Get(s.Client().Get(s.URL))(t).Body.Close()
+		resp := must.Get(s.Client().Get(s.URL + "/events"))(t)
+		if !late {
+			go shutdown()
+		}
+		expect.NoError(t, <-ended, "late %v: Shutdown", late)
+		resp.Body.Close()
+	}
 }
 
 func TestViewersAreBounded(t *testing.T) {
