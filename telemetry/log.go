@@ -130,6 +130,10 @@ func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string
 	b.mu.Lock()
 	about := subject{w, rule}
 	s := b.streams[about]
+	if s == nil && len(b.streams) >= maxRules { // claims of Take can name any rule
+		about.rule = other
+		s = b.streams[about]
+	}
 	if s == nil {
 		s = new(stream)
 		b.streams[about] = s

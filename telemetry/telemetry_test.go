@@ -146,7 +146,7 @@ func TestAttachedRulesStartAtZero(t *testing.T) {
 
 // Clients choose keys and paths, and tiers choose limits. Neither may add series without bound.
 func TestSeriesAreBounded(t *testing.T) {
-	tel := New(Options{Top: 10})
+	tel := New(Options{Top: 10, Log: slog.New(new(logRecorder))})
 	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}, Tier: func(r *http.Request) []core.Limit {
 		return []core.Limit{core.PerHour(2 + len(r.URL.Path)*7)}
 	}}
@@ -167,9 +167,12 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	expect.True(t, sum == 200 && rest != 0, "got %d results, %d of them other", sum, rest)
 	for i := range 2 * maxRules {
-		_, _ = l.Take(t.Context(), core.Claim{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}})
+		claims := []core.Claim{{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}}}
+		_, _ = l.Take(t.Context(), claims...)
+		tel.Observe(t.Context(), &core.Observation{Claims: claims, Err: core.ErrUnavailable})
 	}
 	expect.Equal(t, len(tel.rules.Load().all), maxRules+1, "rules")
+	expect.AtMost(t, len(tel.log.streams), maxRules+2, "subjects of warnings")
 }
 
 // Limits that differ only in their notation share their counts, because a label must not occur twice.
