@@ -209,6 +209,8 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/s,,5/m", `limit ""`},
 		{"10/s, lots", `limit "lots": want RATE/PERIOD`},
 		{"10", `limit "10": want RATE/PERIOD`},
+		{"10 per minute", `did you mean 10/minute?`},
+		{"10 per fortnight", `limit "10 per fortnight": want RATE/PERIOD`},
 		{"ten/m", `rate "ten" is not a whole number`},
 		{"/m", `rate "" is not a whole number`},
 		{"-1/m", `rate "-1" is not a whole number`},
@@ -258,6 +260,9 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		got, err := core.ParseLimits(tt.in)
 		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
 		wantError(t, err, core.ErrInvalid, tt.want)
+		if _, meant, _ := strings.Cut(err.Error(), "did you mean "); strings.Contains(meant, "/") {
+			expect.NoError(t, expect.ErrorOf(core.ParseLimits(strings.TrimSuffix(meant, "?"))), "%q", tt.in)
+		}
 	}
 }
 

@@ -199,7 +199,10 @@ func limitMistake(word string) error {
 	case rest == strings.TrimSpace(atOnce) && hasOptions:
 		hint = "; a limit of requests in flight has no options, got " + options
 	case per && rate != "":
-		hint = "; did you mean " + rate + "/" + strings.TrimSpace(unit) + "?"
+		meant := rate + "/" + strings.TrimSpace(unit)
+		if _, err := parseLimit(meant); err == nil {
+			hint = "; did you mean " + meant + "?"
+		}
 	case rate != "" && perUnit[rest] != "":
 		hint = "; did you mean " + rate + "/" + perUnit[rest] + "?"
 	case rate != "":
