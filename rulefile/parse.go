@@ -166,8 +166,10 @@ func (r *reader) unexpected(f field, n *node, want string) {
 		return
 	case noValue:
 		at = f.key.spot
-	case aText:
-		got = "an empty one"
+	default:
+		if strings.Contains(want, got) {
+			got = "an empty one"
+		}
 	}
 	r.add(at, "%s: want %s, got %s", f.key.text, want, got)
 }

@@ -80,7 +80,7 @@ var badValues = []BadFile{
 		`4:51: unknown tier function "plna"; did you mean plan?`,
 		`4:62: limit "x": want RATE/PERIOD, such as 100/m, or RATE at once`,
 		`4:65: pro is here twice, first in line 4`,
-		`5:44: tiers: want a table with func and the limits of each tier, got an empty one`,
+		`5:44: tiers: want a table with func and the limits of each tier, got a text`,
 	}},
 	{"costs", "rules:\n  - {name: a, key: ip, limits: 1/s, cost: 0}\n  - {name: b, key: ip, limits: 1/s, cost: -1}\n  - {name: c, key: ip, limits: 1/s, cost: 1.5}\n  - {name: d, key: ip, limits: 1/s, cost: exportcost}\n  - {name: e, key: ip, limits: 1/s, cost: user}\n", []string{
 		`2:43: cost: want a whole number from 1 to 1000000000, or a function, got "0"`,
