@@ -1,11 +1,13 @@
 package rulefile
 
 import (
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
 )
 
 // An overrideTable has the limits of single keys of a rule.
@@ -144,7 +146,7 @@ func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
 	case !isAddress:
 		r.add(n.spot, "%s is a network, and the key of this rule is not ip", n.text)
 	case p != p.Masked():
-		r.add(n.spot, "%s has host bits set; want %s", n.text, p.Masked())
+		r.add(n.spot, "%s has host bits set; want %s", n.text, r.networkOf(p))
 	case p.Addr().Is4In6():
 		r.add(n.spot, "%s is an IPv4 network in IPv6 form; want it in IPv4 form", n.text)
 	case p.Addr().Is6() && p.Bits() > r.bits():
@@ -161,7 +163,7 @@ func (r *reader) checkAddress(n *node, forms *keyForms) {
 	want := ""
 	if p, err := netip.ParsePrefix(text); err == nil {
 		if !p.Addr().Is6() || p.Bits() != r.bits() || p != p.Masked() {
-			r.add(n.spot, "%q is not a key; for a network, want %s without ip:", n.text, p.Masked())
+			r.add(n.spot, "%q is not a key; for a network, want %s without ip:", n.text, r.networkOf(p))
 			return
 		}
 		want = p.String()
@@ -177,15 +179,25 @@ func (r *reader) checkAddress(n *node, forms *keyForms) {
 
 // textOf returns the client at a as the key func ip writes it.
 func (r *reader) textOf(a netip.Addr) string {
-	if a = a.Unmap(); a.Is4() || a.IsLinkLocalUnicast() || localNAT64.Contains(a) { // each address is a key
-		return a.String()
+	key, _ := keyfunc.Address(func(*http.Request) string { return a.String() })(nil)
+	if text := strings.TrimPrefix(key, "ip:"); !strings.Contains(text, "/") { // whatever ipv6_bits is
+		return text
 	}
 	p, _ := a.Prefix(r.bits())
 	return p.String()
 }
 
-// localNAT64 has the addresses of clients behind a translator of RFC 8215, which share a prefix.
-var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+// networkOf returns the network nearest to p that an override or a skip can name.
+func (r *reader) networkOf(p netip.Prefix) netip.Prefix {
+	a, bits := p.Addr(), p.Bits()
+	switch {
+	case a.Is4In6() && bits >= 96:
+		a, bits = a.Unmap(), bits-96
+	case a.Is6():
+		bits = min(bits, r.bits())
+	}
+	return netip.PrefixFrom(a, bits).Masked()
+}
 
 // defaultBits is the length of the IPv6 prefix that package keyfunc counts as one client.
 const defaultBits = 64

@@ -55,6 +55,8 @@ func TestMistakesInOverrides(t *testing.T) {
 		{"ip", `"::ffff:203.0.113.9": 1/s`, `8: overrides: ::ffff:203.0.113.9 is not a key; want "ip:203.0.113.9"`},
 		{"ip", `"user:42": 1/s`, `8: overrides: no key of this rule is "user:42"; its keys begin with ip:`},
 		{"ip", `"203.0.113.1/24": 1/s`, "8: 203.0.113.1/24 has host bits set; want 203.0.113.0/24"},
+		{"ip", `"2001:db8::1/96": 1/s`, "8: 2001:db8::1/96 has host bits set; want 2001:db8::/64"},
+		{"ip", `"::ffff:10.0.0.1/104": 1/s`, "8: ::ffff:10.0.0.1/104 has host bits set; want 10.0.0.0/8"},
 		{"ip", `"2001:db8::/65": 1/s`, "8: 2001:db8::/65 is longer than /64, the prefix that counts as one client"},
 		{"ip", `"::ffff:10.0.0.0/104": 1/s`, "8: ::ffff:10.0.0.0/104 is an IPv4 network in IPv6 form"},
 		{"ip", `"ip:2001:db8::1": 1/s`, `8: "ip:2001:db8::1" is not a key; want "ip:2001:db8::/64"`},
@@ -65,6 +67,8 @@ func TestMistakesInOverrides(t *testing.T) {
 		{"ip", `"ip:203.0.113.09": 1/s`, `8: "ip:203.0.113.09" is not a key; want an address behind ip:, or ip:unix`},
 		{"first(bearer, ip)", `"ip:ann": 1/s`, `8: "ip:ann" is not a key; want an address behind ip:, or ip:unix`},
 		{"ip", `"ip:10.0.0.0/8": 1/s`, `8: "ip:10.0.0.0/8" is not a key; for a network, want 10.0.0.0/8 without ip:`},
+		{"ip", `"ip:2001:db8::1/128": 1/s`, `8: "ip:2001:db8::1/128" is not a key; for a network, want 2001:db8::/64 without ip:`},
+		{"ip", `"ip:2002:cb00:7109::1": 1/s`, `8: "ip:2002:cb00:7109::1" is not a key; want "ip:203.0.113.9"`}, // 6to4
 		{"apikey(X-Api-Key)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
 		{"join(ip, method)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
 		{"user", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
@@ -75,6 +79,7 @@ func TestMistakesInOverrides(t *testing.T) {
 		{"user", `"user:1": 1/fortnight`, `8: limit "1/fortnight": period "fortnight"`},
 		{"user", `"user:1": {a: b}`, "want a text or a list of texts"},
 		{"user", `- user`, "overrides: want a table of keys and their limits, got a list"},
+		{"user", `{}`, "overrides: want a table of keys and their limits, got an empty one"},
 	}
 	for _, tt := range tests {
 		src := "funcs: [user]\n\n\nrules:\n  - key: " + tt.key + "\n    limits: 1/s\n    overrides:\n      " + tt.entries + "\n"
