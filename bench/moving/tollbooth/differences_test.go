@@ -65,6 +65,8 @@ func TestNoAddress(t *testing.T) {
 		limit.SetIPLookup(limiter.IPLookup{Name: "X-Real-IP"})
 		old := tollbooth.HTTPMiddleware(limit)(try.OK)
 		expect.Equal(t, try.Admitted(old, 50, client, "/"), 50, "before: admitted of 50 without X-Real-IP")
+		old = tollbooth.LimitHandler(tollbooth.NewLimiter(1, nil), try.OK)
+		expect.Equal(t, try.Admitted(old, 50, client, "/"), 50, "LimitHandler: admitted of 50 without SetIPLookup")
 		expect.Equal(t, try.Admitted(after(routes()), 50, "nobody", "/users/1"), 0, "after: admitted of 50 without an address")
 	})
 }
