@@ -268,7 +268,7 @@ func TestBanFollowsTheLastFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("5/10m;ban=1h", core.Failures)
 		for range 5 {
-			must.True(t, handle(l, 0, 401), "one of five was denied")
+			must.True(t, handle(l, time.Second, 401), "one of five was denied")
 		}
 		for range 1000 {
 			time.Sleep(time.Second)

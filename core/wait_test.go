@@ -337,10 +337,12 @@ func TestDryRunBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := waiting("10/s;burst=1", 150*time.Millisecond)
 		r.DryRun = true
-		l := core.Must(core.New([]core.Rule{r}))
+		other := waiting("100/s", time.Second) // so that a rule of the request may make it wait
+		other.Name = "other"
+		l := core.Must(core.New([]core.Rule{r, other}))
 		begun := time.Now()
 		for i, want := range []core.Result{{Allowed: true}, {Allowed: true, Wait: 100 * time.Millisecond}, {RetryAfter: 50 * time.Millisecond}} {
-			d, err := l.Wait(t.Context(), job)
+			d, err := l.Wait(t.Context(), job, core.Claim{Rule: "other", Key: "k"})
 			if err != nil || !d.Allowed || d.Wait != 0 || d.Results[0].Allowed != want.Allowed || d.Results[0].Wait != want.Wait ||
 				d.Results[0].RetryAfter != want.RetryAfter || time.Since(begun) > 0 {
 				t.Errorf("request %d after %v: %+v, %v; want %+v at once", i, time.Since(begun), d, err, want)

@@ -164,12 +164,12 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	s := frozenStore(t)
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	running := s.decider.server.running
-	for range maxRunning {
+	for range 4096 {
 		running <- struct{}{}
 	}
 	_, err := s.Take(t.Context(), claims, nil)
 	expect.True(t, errors.Is(err, breaker.ErrTooMany) && !errors.Is(err, core.ErrInvalid), "%v, want %v", err, breaker.ErrTooMany)
-	for range maxRunning {
+	for range 4096 {
 		<-running
 	}
 	expect.Equal(t, must.Get(s.Take(context.Background(), claims, nil))(t)[0].Remaining, 4, "remaining")

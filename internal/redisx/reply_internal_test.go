@@ -150,11 +150,12 @@ func TestRepliesThatAreNotWordsAreErrors(t *testing.T) {
 }
 
 func TestReloadsAreBounded(t *testing.T) {
+	const every = 500 * time.Millisecond
 	var r pacer
 	for _, step := range []struct {
 		at  time.Duration
 		due bool
-	}{{0, true}, {0, false}, {reloadEvery - 1, false}, {reloadEvery, true}, {2*reloadEvery - 1, false}, {time.Hour, true}, {time.Hour + reloadEvery, true}} {
+	}{{0, true}, {0, false}, {every - 1, false}, {every, true}, {2*every - 1, false}, {time.Hour, true}, {time.Hour + every, true}} {
 		expect.Equal(t, r.due(step.at, reloadEvery), step.due, "at %v", step.at)
 	}
 }
