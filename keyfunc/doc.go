@@ -85,8 +85,8 @@
 //	keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/32")}}
 //
 // Cloudflare, directly in front of your server: Trusted are the ranges published at https://www.cloudflare.com/ips/.
-// Any customer of Cloudflare can connect from these ranges, so admit only your own zone, by a firewall or by
-// authenticated origin pulls:
+// Any customer of Cloudflare can connect from these ranges, so admit only your own zone: by authenticated origin pulls
+// with a certificate of your own, because all customers share Cloudflare's:
 //
 //	keyfunc.ClientIP{Trusted: cloudflare, Header: "CF-Connecting-IP"}
 //
