@@ -19,6 +19,9 @@ var rare = map[string][]Step{
 	"after 71 minutes a bucket forgets since when it has held one request": {
 		take("24/d", 9), take("24/d", 1), after(2*time.Hour, take("24/d", 1)), refund(1), take("24/d", 1),
 	},
+	"after 71 minutes a bucket forgets it, even if requests were only taken away since": {
+		take("24/d", 9), take("24/d", 1), after(2*time.Hour, grants("24/d", -1)), refund(1), take("24/d", 1),
+	},
 	"after the clock went back by a day, a ban lasts no longer than it was for": {
 		bans(2 * time.Minute), bans(time.Minute), after(-24*time.Hour, peek("5/m", 1)), after(2*time.Minute-time.Microsecond, peek("5/m", 1)),
 		after(time.Microsecond, take("5/m", 5)), after(time.Hour, take("5/m", 1)),

@@ -212,12 +212,7 @@ func (s tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
 	d, rate := drainOf(l), int64(l.Rate)
 	if n < 0 {
 		l.Ban = 0
-		b := s.own(l, now).in(d)
-		if b.level.Cmp(whole(1)) < 0 {
-			b.busy = b.at
-		}
-		b.level = d.cut(new(big.Rat).Sub(b.level, whole(n)))
-		s.put(l, now, b)
+		s.charge(l, now, -n)
 		return 0
 	}
 	if last := whole(int64(l.Capacity() - 1)); l.Ban > 0 && s.used(l, now, now).Cmp(last) > 0 {
