@@ -135,12 +135,13 @@ var faults = []string{
 }
 
 // isFault reports whether err is an error reply with one of these codes, or the error of a function that ran, or the reply to
-// a long command of a client that has not authenticated. All other errors that an FCALL or a FUNCTION LOAD gets mean that the
+// a long command of a client that has not authenticated, or to a connection that the server has no room for. All other errors that an FCALL or a FUNCTION LOAD gets mean that the
 // server, a proxy in front of it or the rights of the user do not allow functions. There are too many texts to know them.
 func isFault(err error) bool {
 	text := replyOf(err)
 	code, _, _ := strings.Cut(text, " ")
-	return slices.Contains(faults, code) || strings.Contains(text, "@user_function") || strings.Contains(text, "unauthenticated")
+	return slices.Contains(faults, code) || strings.Contains(text, "@user_function") || strings.Contains(text, "unauthenticated") ||
+		strings.HasPrefix(text, "ERR max number of clients")
 }
 
 //go:embed lua/*.lua

@@ -289,7 +289,7 @@ func TestFaultsDoNotMeanScripts(t *testing.T) {
 		replyError("LOADING Redis is loading the dataset in memory"), replyError("READONLY You can't write against a read only replica."),
 		replyError("OOM command not allowed when used memory > 'maxmemory'."), replyError("NOAUTH Authentication required."),
 		replyError("MASTERDOWN Link with MASTER is down"), replyError("BUSY Redis is busy"), replyError("CLUSTERDOWN Hash slot not served"),
-		replyError("ERR no. script: x, on @user_function:7."), context.DeadlineExceeded, errors.New("connection reset"),
+		replyError("ERR no. script: x, on @user_function:7."), replyError("ERR max number of clients reached"), context.DeadlineExceeded, errors.New("connection reset"),
 	} {
 		s, r := rejectingStore(t, server, map[string]error{"fcall": fault})
 		_, err := s.Take(t.Context(), []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}, nil)
