@@ -244,3 +244,25 @@ func TestClusterNodeWithoutTheLibraryGetsIt(t *testing.T) {
 		expect.Equal(t, len(client.FunctionList(ctx, redis.FunctionListQuery{}).Val()), 1, "node %d has libraries", i)
 	}
 }
+
+// A Ring notices within seconds that a shard is down. Until then, the other shards get the library and decide.
+func TestShardThatIsDownKeepsNoOtherFromTheLibrary(t *testing.T) {
+	t.Parallel()
+	for live, down := range map[string]string{"a": "b", "b": "a"} {
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: map[string]string{live: redistest.Start(t).Addr, down: redistest.FreeAddr(t)}, HeartbeatFrequency: time.Hour, MaxRetries: -1,
+		})
+		defer ring.Close()
+		s, decided := redisx.New(ring, options), 0
+		for i := range 6 {
+			key := fmt.Sprint(i)
+			_, err := s.Take(t.Context(), []core.Claim{claimOf(key, core.PerDay(9))}, nil)
+			isLive := errors.Is(ring.Get(t.Context(), "{"+key+"}").Err(), redis.Nil)
+			expect.Equal(t, err == nil, isLive, "key %s is decided, on a shard that is up; %v", key, err)
+			if isLive {
+				decided++
+			}
+		}
+		expect.True(t, decided > 0 && decided < 6, "%d of 6 keys are on shard %s", decided, live)
+	}
+}

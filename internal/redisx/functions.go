@@ -35,8 +35,9 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error
 		return s.sendScript(ctx, jobs)
 	}
 	if scripts || !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
-		_, err = s.sendFunction(ctx, nil)
-		rejected = err != nil && (scripts || errors.Is(err, io.EOF) && s.endsConnections(ctx))
+		probe := []*job{{keys: jobs[0].keys}} // goes to the server that decides, because another one of a Ring may be down
+		_, err = s.sendFunction(ctx, probe)
+		rejected = err != nil && (scripts || errors.Is(err, io.EOF) && s.endsConnections(ctx, probe))
 	}
 	if err == nil {
 		reply, err = s.sendFunction(ctx, jobs)
@@ -51,14 +52,17 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error
 	return reply, err
 }
 
-// sendFunction does jobs by the function, and loads the library if the server does not have it. Without jobs, it finds out whether
-// the server runs functions.
+// sendFunction does jobs by the function, and loads the library if the server does not have it. For a job without a plan, it finds
+// out whether the server runs functions.
 func (s *server) sendFunction(ctx context.Context, jobs []*job) (string, error) {
 	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
 	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
-		if err = s.round(ctx, s.loadLibrary); err == nil && len(jobs) > 0 {
-			reply, err = s.send(ctx, "fcall", s.script.function, jobs)
+		// If another server is down, this one may have got the library all the same.
+		if err = s.round(ctx, s.loadLibrary); err == nil && jobs[0].plan != nil || err != nil && !isReply(err) && ctx.Err() == nil {
+			if again, failed := s.send(ctx, "fcall", s.script.function, jobs); err == nil || failed == nil {
+				reply, err = again, failed
+			}
 		}
 	}
 	if err != nil {
@@ -82,11 +86,11 @@ func (s *server) sendScript(ctx context.Context, jobs []*job) (string, error) {
 
 // endsConnections reports whether the server answers another command, and ends the connection at an FCALL, as some
 // proxies do at a command that they do not know. A server that goes down ends connections at any command.
-func (s *server) endsConnections(ctx context.Context) bool {
+func (s *server) endsConnections(ctx context.Context, probe []*job) bool {
 	if err := s.round(ctx, func(ctx context.Context) error { return s.client.Time(ctx).Err() }); err != nil && !isReply(err) {
 		return false
 	}
-	_, err := s.sendFunction(ctx, nil)
+	_, err := s.sendFunction(ctx, probe)
 	return errors.Is(err, io.EOF)
 }
 

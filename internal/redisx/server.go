@@ -158,7 +158,8 @@ func panicked(v any) error {
 }
 
 // appendCall appends the words of a run of the script for jobs: the command, the name of a function or the digest of a script, the
-// number of keys, the keys and the arguments: see lua/run.lua. If now is not 0, jobs are decided at that instant.
+// number of keys, the keys and the arguments: see lua/run.lua. A job without a plan has only keys. If now is not 0, jobs are decided at
+// that instant.
 func appendCall(words []any, now int64, jobs []*job) []any {
 	words = append(slices.Grow(words, wordsOfOne+3*(len(jobs)-1)), "", "", 0)
 	for _, j := range jobs {
@@ -169,9 +170,11 @@ func appendCall(words []any, now int64, jobs []*job) []any {
 	words[2] = len(words) - 3
 	var plan any
 	for _, j := range jobs {
-		if own := j.plan; own == plan {
+		switch own := j.plan; own {
+		case nil:
+		case plan:
 			words = append(words, "", j.words)
-		} else {
+		default:
 			words, plan = append(words, own, j.words), own
 		}
 	}
