@@ -254,16 +254,22 @@ func (c Cells) IsDue(now int64) bool {
 	return false
 }
 
-// Drop drops the cells that have ended at now, but not a ban, because the clock may go back. It returns the holds among
-// them.
-func (c *Cells) Drop(now int64) (ended Cells) {
+// DropHolds drops the holds that have ended at now, and returns them. What they charge may need the other cells that have ended: Drop
+// comes after that.
+func (c *Cells) DropHolds(now int64) (ended Cells) {
 	*c = slices.DeleteFunc(*c, func(x Cell) bool {
-		if x.Kind == Hold && x.Ends <= now {
+		isEnded := x.Kind == Hold && x.Ends <= now
+		if isEnded {
 			ended = append(ended, x)
 		}
-		return x.Kind != Ban && x.Ends <= now
+		return isEnded
 	})
 	return ended
+}
+
+// Drop drops the cells that have ended at now, but not a ban, because the clock may go back.
+func (c *Cells) Drop(now int64) {
+	*c = slices.DeleteFunc(*c, func(x Cell) bool { return x.Kind != Ban && x.Ends <= now })
 }
 
 // Ends returns the instant at which all cells have ended, or 0 if there are none.

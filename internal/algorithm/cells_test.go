@@ -20,13 +20,13 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 		var c Cells
 		c.Hold(base+into, 5, 1, windows)
 		end := int64(base + 66_000_000)
-		expect.True(t, c.Ends() == end && EndOf(base+into) == end && !c.IsDue(end-1) && len(c.Drop(end-1)) <= 0,
+		expect.True(t, c.Ends() == end && EndOf(base+into) == end && !c.IsDue(end-1) && len(c.DropHolds(end-1)) <= 0,
 			"made %dµs into a sub-bucket: ends at %d, want %d", into, c.Ends(), end)
 		if cost, count, _ := c.Sum(0); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}
 		expect.True(t, c.IsDue(end), "made %dµs into a sub-bucket: not due at the end", into)
-		if ended := c.Drop(end); len(ended) != 1 || ended[0].N != 5 || ended[0].Ends != end || len(c) != 0 {
+		if ended := c.DropHolds(end); len(ended) != 1 || ended[0].N != 5 || ended[0].Ends != end || len(c) != 0 {
 			t.Errorf("made %dµs into a sub-bucket: %+v has ended, and %+v is left", into, ended, c)
 		}
 	}

@@ -115,7 +115,7 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 		return false
 	}
 	cells.Rewind(now)
-	ended := cells.Drop(now)
+	ended := cells.DropHolds(now)
 	for i := range ended {
 		x := &ended[i]
 		for j := range x.Limits {
@@ -124,6 +124,7 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 			}
 		}
 	}
+	cells.Drop(now)
 	s.find(id, algorithm.CellsKind).At = max(now, cells.Ends())
 	s.noteEnds(id)
 	return true

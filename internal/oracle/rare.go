@@ -37,6 +37,10 @@ var rare = map[string][]Step{
 		grants("5/m;fixed-window", 7), grants("5/d;calendar", 7), after(-time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
 		after(time.Minute, peek("5/m;fixed-window", 12)),
 	},
+	"a hold ends during the ban of a sibling that has ended since": {
+		hold("3/m;ban=2m", 2), after(62102*time.Millisecond, take("3/m;ban=2m", 1)), after(time.Minute, hold("1/m;ban=2m", 1)),
+		after(122300*time.Millisecond, peek("3/m;ban=2m", 1)),
+	},
 	"a bucket is empty within a tick": {
 		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
 		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),
