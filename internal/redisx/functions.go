@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"embed"
@@ -58,10 +59,14 @@ func (s *server) sendFunction(ctx context.Context, jobs []*job) (string, error) 
 	reply, err := s.send(ctx, "fcall", s.script.function, jobs)
 	if err != nil && isNotFound(err) {
 		s.functions.missing.Store(true)
-		// If another server is down, this one may have got the library all the same.
-		if err = s.round(ctx, s.loadLibrary); err == nil && jobs[0].plan != nil || err != nil && !isReply(err) && ctx.Err() == nil {
-			if again, failed := s.send(ctx, "fcall", s.script.function, jobs); err == nil || failed == nil {
-				reply, err = again, failed
+		switch loaded := s.round(ctx, s.loadLibrary); {
+		case isReply(loaded):
+			err = loaded
+		case loaded == nil && jobs[0].plan == nil:
+			err = nil
+		default: // even if another server is down, this one may have got the library
+			if reply, err = s.send(ctx, "fcall", s.script.function, jobs); err != nil {
+				err = cmp.Or(loaded, err)
 			}
 		}
 	}
@@ -138,9 +143,10 @@ var faults = []string{
 	"WRONGPASS",
 }
 
-// isFault reports whether err is an error reply with one of these codes, or the error of a function that ran, or the reply to
-// a long command of a client that has not authenticated, or to a connection that the server has no room for. All other errors that an FCALL or a FUNCTION LOAD gets mean that the
-// server, a proxy in front of it or the rights of the user do not allow functions. There are too many texts to know them.
+// isFault reports whether err is an error reply with one of these codes, or the error of a function that ran, or the reply to a long command
+// of a client that has not authenticated, or to a connection that the server has no room for. All other errors that an FCALL or a FUNCTION
+// LOAD gets mean that the server, a proxy in front of it or the rights of the user do not allow functions. There are too many texts to know
+// them.
 func isFault(err error) bool {
 	text := replyOf(err)
 	code, _, _ := strings.Cut(text, " ")
