@@ -129,15 +129,10 @@ func (b *logbook) failed(ctx context.Context, second int64, w warning, o *core.O
 func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string, err error) {
 	b.mu.Lock()
 	about := subject{w, rule}
-	s := b.streams[about]
-	if s == nil && len(b.streams) >= maxRules { // claims of Take can name any rule
+	if b.streams[about] == nil && len(b.streams) >= maxRules { // claims of Take can name any rule
 		about.rule = other
-		s = b.streams[about]
 	}
-	if s == nil {
-		s = new(stream)
-		b.streams[about] = s
-	}
+	s := b.stream(about)
 	s.pending++
 	s.err = err
 	due := b.due(s, second)
@@ -149,6 +144,16 @@ func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string
 	if due {
 		b.writeWarning(ctx, about, err, suppressed)
 	}
+}
+
+// stream returns the stream about a subject. The caller holds b.mu.
+func (b *logbook) stream(about subject) *stream {
+	s := b.streams[about]
+	if s == nil {
+		s = new(stream)
+		b.streams[about] = s
+	}
+	return s
 }
 
 // due reports whether to write a line of s now. The caller holds b.mu.

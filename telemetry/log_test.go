@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -307,6 +309,24 @@ func TestAllDenialsAreAccountedFor(t *testing.T) {
 				why, len(b.lines), n, row.want)
 		})
 	}
+}
+
+// Warnings about more rules than a second has lines are accounted for, and so are the denials beside them.
+func TestAllWarningsAreAccountedFor(t *testing.T) {
+	recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
+		kinds := map[error]warning{core.ErrNoKey: keyMissing, core.ErrUnavailable: noDecision, core.ErrInvalid: ruleInvalid}
+		for i := range 100 {
+			deny(tel, "r", fmt.Sprint("user:", i))
+			for err := range kinds {
+				tel.Observe(t.Context(), &core.Observation{Claims: []core.Claim{{Rule: fmt.Sprint("rule", i%20)}}, Err: err})
+			}
+		}
+		time.Sleep(time.Second)
+		tel.Flush()
+		for _, message := range append(slices.Collect(maps.Values(kinds)), denialMessage) {
+			expect.Equal(t, b.sum(t, string(message)), 100, "%s: the lines account for requests (%v)", message, b.texts())
+		}
+	})
 }
 
 func TestConcurrentDenialsAreAccountedFor(t *testing.T) {

@@ -40,9 +40,10 @@ func (r *rule) due(b *logbook, second int64) (lines []denial) {
 	return lines
 }
 
-// flush writes everything that is pending, whether or not it is due: one line for each key as long as there is room in
-// this second, then one line for each rule, and a last line for the rest.
+// flush writes everything that is pending, whether or not it is due: the warnings, one line for each denied key as long as
+// there is room in this second, then one line for each rule, and a last line for the rest.
 func (b *logbook) flush(ctx context.Context, second int64, rules []*rule) {
+	b.flushWarnings(ctx, second)
 	for _, r := range rules {
 		lines, rest := r.takeAll(b, second)
 		for _, line := range lines {
@@ -52,8 +53,31 @@ func (b *logbook) flush(ctx context.Context, second int64, rules []*rule) {
 		b.left += rest
 		b.mu.Unlock()
 	}
-	b.warnings(ctx, func(s *stream) bool { return s.pending > 0 && b.allowLocked(second, 1) })
 	b.writeLeft(ctx, second, 0)
+}
+
+// flushWarnings writes a line about each stream as long as there is room in this second, and adds up the others of each
+// message in one line.
+func (b *logbook) flushWarnings(ctx context.Context, second int64) {
+	left := make(map[warning]bool)
+	b.mu.Lock()
+	for about, s := range b.streams {
+		if s.pending > 0 {
+			left[about.warning] = true
+		}
+	}
+	b.mu.Unlock()
+	b.warnings(ctx, func(s *stream) bool { return s.pending > 0 && b.allowLocked(second, 1+len(left)) })
+	b.mu.Lock()
+	for about, s := range b.streams {
+		if s.pending > 0 && about.rule != other {
+			rest := b.stream(subject{about.warning, other})
+			rest.pending, rest.err = rest.pending+s.pending, s.err
+			s.pending = 0
+		}
+	}
+	b.mu.Unlock()
+	b.warnings(ctx, func(s *stream) bool { return s.pending > 0 && b.allowLocked(second, 1) })
 }
 
 // writeLeft writes a line about the denials that flush had no room for, if room for reserve lines remains.
