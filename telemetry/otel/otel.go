@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -85,15 +86,42 @@ func registerWaits(t *telemetry.Telemetry, m metric.Meter) error {
 	if err != nil {
 		return err
 	}
+	var waited labels
 	t.Forward(func(ctx context.Context, o *core.Observation) {
 		if o.Wait == 0 || o.Outcome != nil {
 			return
 		}
 		for rule, wait := range waitsOf(o.Results) {
-			h.Record(ctx, wait.Seconds(), metric.WithAttributes(ruleKey.String(rule)))
+			h.Record(ctx, wait.Seconds(), metric.WithAttributes(ruleKey.String(waited.of(rule))))
 		}
 	})
 	return nil
+}
+
+// maxRules is how many rules have an attribute of their own, as in package telemetry, because claims of Wait can name any
+// rule.
+const maxRules = 1000
+
+// labels are the rules that have an attribute of their own. All others have the attribute "other".
+type labels struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// of returns the attribute of a rule.
+func (l *labels) of(rule string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known[rule] {
+		if len(l.known) >= maxRules {
+			return "other"
+		}
+		if l.known == nil {
+			l.known = make(map[string]bool)
+		}
+		l.known[rule] = true
+	}
+	return rule
 }
 
 // waitsOf returns the longest wait for each rule that makes the request wait.
