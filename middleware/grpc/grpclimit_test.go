@@ -120,10 +120,7 @@ func serveNative(t *testing.T, streams bool, guards []adaptertest.Guard, handle 
 		defer recovered(&err)
 		return next(ctx, m)
 	}}
-	ss := []grpc.StreamServerInterceptor{func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-		defer recovered(&err)
-		return next(srv, s)
-	}}
+	ss := []grpc.StreamServerInterceptor{recovering}
 	for _, g := range guards {
 		us = append(us, grpclimit.Unary(g.Limiter, optionsOf(g)...))
 		ss = append(ss, grpclimit.Stream(g.Limiter, optionsOf(g)...))
@@ -152,6 +149,12 @@ func serveNative(t *testing.T, streams bool, guards []adaptertest.Guard, handle 
 		<-h.ended
 		return replyOf(err, header, trailer)
 	}
+}
+
+// recovering recovers from the panics of the handlers of streams.
+func recovering(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer recovered(&err)
+	return next(srv, s)
 }
 
 func recovered(err *error) {

@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -112,5 +111,8 @@ func (m *messages) end(err error) error {
 	m.ended = true
 	m.mu.Unlock()
 	defer m.cancel(nil)
-	return cmp.Or(m.release(err), err)
+	if failure := m.release(err); failure != nil && err != errAborted { // the outcome of the stream has the panic
+		return failure
+	}
+	return err
 }

@@ -131,6 +131,17 @@ func TestMessageDenialEndsStream(t *testing.T) {
 	}
 }
 
+// TestMessageDenialAndPanic checks that the outcome of a stream has the panic of a handler whose message was denied.
+func TestMessageDenialAndPanic(t *testing.T) {
+	var got core.Outcome
+	final := func(_ *http.Request, o core.Outcome) int { got = o; return 0 }
+	l := core.Must(core.New([]core.Rule{{Name: "s", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(9)}, CostAfter: final}}))
+	handle := func(s grpc.ServerStream) error { panic(s.RecvMsg(new(emptypb.Empty))) }
+	conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{recovering, grpclimit.Stream(l, grpclimit.WithMessages(counted(0)))})
+	_, _, err := send(t, conn, 1)
+	expect.True(t, status.Code(err) == codes.Internal && got.Err != nil && got.Status == 500, "the stream ended with %v and the outcome %+v", err, got)
+}
+
 // TestMessageFailure checks that a message that cannot be decided ends the stream.
 func TestMessageFailure(t *testing.T) {
 	got := 0
