@@ -85,8 +85,8 @@ type Outcome struct {
 	// Bytes is the length of the response's body or, in interceptors of gRPC, of its messages before compression.
 	Bytes int64
 
-	// Err is not nil if the handler panicked, if the client disconnected, or if the handler returned an error to which
-	// no response was written.
+	// Err is not nil if the handler panicked, if the request's context had ended by then, because the client disconnected or a
+	// deadline from outside of the limiter passed, or if the handler returned an error to which no response was written.
 	Err error
 }
 
