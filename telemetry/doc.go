@@ -17,7 +17,7 @@
 // Counting needs no goroutine and does not allocate. Memory depends on the rules and not on the clients: each rule with
 // traffic takes 58 KB of history and 260 bytes for each of Options.Top keys, and as many bytes again for keys with
 // overrides. Clients cannot choose a metric label: rule names come from the configuration, and beyond 50 limits per rule,
-// further limits from tiers count as "other".
+// further limits from tiers and of rules that SetRules has replaced count as "other".
 //
 // # Keys
 //

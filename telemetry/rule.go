@@ -10,8 +10,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxLimits is how many limits of a rule are counted separately.
-const maxLimits = 50
+// maxLimits is how many limits of a rule are counted separately. If tiers, or rules that SetRules has replaced, have used them
+// up, the limits of the active rules are counted separately until there are maxActive.
+const (
+	maxLimits = 50
+	maxActive = 100
+)
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
@@ -104,30 +108,32 @@ func (r *rule) limit(wanted *core.Limit) *limitCounts {
 	if len(known) > maxLimits {
 		return known[maxLimits].limitCounts
 	}
-	return r.addLimit(*wanted)
+	return r.addLimit(*wanted, maxLimits)
 }
 
-// addLimit adds a limit, which shares the counts of a limit with the same label, if there is one.
-func (r *rule) addLimit(wanted core.Limit) *limitCounts {
+// addLimit adds a limit, which shares the counts of a limit with the same label, if there is one. If r has most limits, the
+// counts are those of all further limits.
+func (r *rule) addLimit(wanted core.Limit, most int) *limitCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := *r.limits.Load()
 	if i := slices.IndexFunc(before, func(l limit) bool { return l.Limit == wanted }); i >= 0 {
 		return before[i].limitCounts // added in the meantime
 	}
-	if len(before) > maxLimits {
-		return before[maxLimits].limitCounts
+	after := slices.Clone(before)
+	if len(after) == maxLimits {
+		after = append(after, limit{core.Limit{}, &limitCounts{label: other}})
 	}
-	added := limit{wanted, &limitCounts{label: wanted.String()}}
-	if len(before) == maxLimits {
-		added = limit{core.Limit{}, &limitCounts{label: other}}
+	at := maxLimits
+	if len(after) < most {
+		added := limit{wanted, &limitCounts{label: wanted.String()}}
+		if i := slices.IndexFunc(before, func(l limit) bool { return l.label == added.label }); i >= 0 {
+			added.limitCounts = before[i].limitCounts
+		}
+		at, after = len(after), append(after, added)
 	}
-	if i := slices.IndexFunc(before, func(l limit) bool { return l.label == added.label }); i >= 0 {
-		added.limitCounts = before[i].limitCounts
-	}
-	after := append(slices.Clone(before), added)
 	r.limits.Store(&after)
-	return added.limitCounts
+	return after[at].limitCounts
 }
 
 // turn begins a second of the history.

@@ -34,7 +34,7 @@ type Requests struct {
 // the capacity remains. It is would_wait if a dry run would have made the request wait for its turn.
 type Results struct {
 	Rule   string
-	Limit  string // such as "100/1m"; "other" beyond 50 for one rule
+	Limit  string // such as "100/1m"; "other" beyond 50 for one rule; see Attach
 	Result string
 	Count  uint64
 }
@@ -101,6 +101,10 @@ type File struct {
 // Snapshot returns the counts since the start. It may contain some counts of a request but not yet others.
 func (t *Telemetry) Snapshot() Snapshot {
 	s := Snapshot{Start: t.clock.start}
+	for _, l := range t.Limiters() {
+		t.addRules(l) // SetRules may have replaced them
+		s.Waiting += l.StoreHealth().Waiting
+	}
 	for i := range t.requests {
 		degraded := i == allowedDegraded || i == deniedDegraded
 		s.Requests = append(s.Requests, Requests{outcomeNames[i], degraded, t.requests[i].Load()})
@@ -118,9 +122,6 @@ func (t *Telemetry) Snapshot() Snapshot {
 	}
 	s.Store = t.calls()
 	s.Keys, s.Leases, s.Held = t.kept()
-	for _, l := range t.Limiters() {
-		s.Waiting += l.StoreHealth().Waiting
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.File = t.file

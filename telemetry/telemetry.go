@@ -57,19 +57,25 @@ func New(o Options) *Telemetry {
 	return t
 }
 
-// Attach adds a limiter, so that t knows its rules and the health of its store. The counts of several limiters are
-// added up by rule name. Attach does not make t count the limiter's decisions: use core.WithObserver(t.Observe) for
-// that.
+// Attach adds a limiter, so that t knows its rules and the health of its store. Beyond 50 limits of a rule, t still counts
+// the limits of the active rules separately, up to 100; it reads them now and at each Snapshot. The counts of several
+// limiters are added up by rule name. Attach does not make t count the limiter's decisions: use
+// core.WithObserver(t.Observe) for that.
 func (t *Telemetry) Attach(l *core.Limiter) {
 	t.mu.Lock()
 	if !slices.Contains(t.limiters, l) {
 		t.limiters = append(t.limiters, l)
 	}
 	t.mu.Unlock()
+	t.addRules(l)
+}
+
+// addRules adds the active rules of l, and their limits.
+func (t *Telemetry) addRules(l *core.Limiter) {
 	for _, configured := range l.Rules() {
 		r := t.rule(configured.Name)
-		for i := range configured.Limits {
-			r.limit(&configured.Limits[i])
+		for _, own := range configured.Limits {
+			r.addLimit(own, maxActive)
 		}
 	}
 }

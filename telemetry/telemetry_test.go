@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,17 @@ func TestSeriesAreBounded(t *testing.T) {
 		}
 	}
 	expect.True(t, sum == 200 && rest != 0, "got %d results, %d of them other", sum, rest)
+	for i := range 200 { // the limits of the active rules are not other
+		rule.Tier, rule.Limits = nil, []core.Limit{core.PerHour(5000 + i)}
+		must.Do(t, l.SetRules([]core.Rule{rule}))
+		tel.Snapshot() // reads them
+		ask(l, "ann")
+		s = tel.Snapshot()
+		if i == 0 {
+			expect.True(t, slices.Contains(s.Results, Results{"r", "5000/1h", "allowed", 1}), "got %v", s.Results)
+		}
+	}
+	expect.Equal(t, len(s.Results), 100*len(resultNames), "series")
 	for i := range 2 * maxRules {
 		claims := []core.Claim{{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}}}
 		_, _ = l.Take(t.Context(), claims...)
