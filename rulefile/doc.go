@@ -67,7 +67,8 @@
 //   - tiers: func is a name of Funcs.Tiers, a function that returns the tier of a request. All other fields are tiers
 //     with their limits.
 //   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9", and of networks, if
-//     the key is ip. An exact key wins, then the longest prefix. A file may have 100,000 overrides.
+//     the key is ip. An exact key wins, then the longest prefix. A file may have 100,000 overrides. The key of a 6to4,
+//     Teredo or NAT64 address is the public IPv4 address in it, so name that one.
 //   - cost: a number or a name of Funcs.Costs.
 //   - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
 //   - dry_run: true or false.

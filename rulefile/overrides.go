@@ -151,8 +151,17 @@ func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
 		r.add(n.spot, "%s is an IPv4 network in IPv6 form; want it in IPv4 form", n.text)
 	case p.Addr().Is6() && p.Bits() > r.bits():
 		r.add(n.spot, "%s is longer than /%d, the prefix that counts as one client", n.text, r.bits())
+	case p.Bits() >= 32 && sixToFour.Contains(p.Addr()):
+		if a, err := netip.ParseAddr(r.textOf(p.Addr())); err == nil { // otherwise the embedded address is not public
+			r.add(n.spot, "%s matches no client: the key of a 6to4 address is its IPv4 address; want %s", n.text,
+				netip.PrefixFrom(a, min(p.Bits()-sixToFour.Bits(), 32)).Masked())
+		}
 	}
 }
+
+// sixToFour are the addresses of 6to4, which have an IPv4 address in the next 32 bits. None of its /32 has both public addresses
+// and others, but at its ends.
+var sixToFour = netip.MustParsePrefix("2002::/16")
 
 // checkAddress adds a mistake if an address is not written as the key func ip writes it.
 func (r *reader) checkAddress(n *node, forms *keyForms) {

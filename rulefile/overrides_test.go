@@ -69,6 +69,7 @@ func TestMistakesInOverrides(t *testing.T) {
 		{"ip", `"ip:10.0.0.0/8": 1/s`, `8: "ip:10.0.0.0/8" is not a key; for a network, want 10.0.0.0/8 without ip:`},
 		{"ip", `"ip:2001:db8::1/128": 1/s`, `8: "ip:2001:db8::1/128" is not a key; for a network, want 2001:db8::/64 without ip:`},
 		{"ip", `"ip:2002:cb00:7109::1": 1/s`, `8: "ip:2002:cb00:7109::1" is not a key; want "ip:203.0.113.9"`}, // 6to4
+		{"ip", `"2002:cb00:7100::/40": 1/s`, "8: 2002:cb00:7100::/40 matches no client: the key of a 6to4 address is its IPv4 address; want 203.0.113.0/24"},
 		{"apikey(X-Api-Key)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
 		{"join(ip, method)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
 		{"user", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
@@ -89,7 +90,7 @@ func TestMistakesInOverrides(t *testing.T) {
 			t.Errorf("key %s, %s: got %v, want %q", tt.key, tt.entries, err, tt.want)
 		}
 	}
-	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:unresolved:10.0.0.1": 1/s`}, {"ip", `"ip:unresolved:unix": 1/s`}, {"first(user, ip)", `"ip:ann": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
+	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:unresolved:10.0.0.1": 1/s`}, {"ip", `"ip:unresolved:unix": 1/s`}, {"first(user, ip)", `"ip:ann": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"ip", `"2002:a00::/40": 1/s`}, {"ip", `"2002:c000::/24": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
 		src := "funcs: [user]\nrules:\n  - key: " + good[0] + "\n    limits: 1/s\n    overrides:\n      " + good[1] + "\n"
 		expect.NoError(t, expect.ErrorOf(Check("f", []byte(src))), "key %s, %s", good[0], good[1])
 	}
@@ -211,6 +212,7 @@ func TestMistakesInSkip(t *testing.T) {
 	tests := []struct{ skip, want string }{
 		{"{addresses: [10.0.0.1/8]}", "1:20: 10.0.0.1/8 has host bits set"},
 		{"{addresses: [office]}", `"office" is not a network such as 10.0.0.0/8, nor an IPv4 address`},
+		{"{addresses: [\"2002:cb00:7109::/64\"]}", "2002:cb00:7109::/64 matches no client: the key of a 6to4 address is its IPv4 address; want 203.0.113.9/32"},
 		{"{addresses: [\"2001:db8::/96\"]}", "is longer than /64"},
 		{"{routes: [healthz]}", "1:17: "},
 		{"{routes: [/ok, status.example.com/]}", `1:22: route "status.example.com/" has a host`},
