@@ -62,7 +62,7 @@ var logs = []struct {
 		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "example.com", Status: 200, Duration: 1500 * time.Microsecond},
 	},
 	{
-		"traefik-json", `{"ClientAddr":"192.0.2.1:5","DownstreamStatus":0,"Duration":8000000000,"RequestMethod":"GET","RequestPath":"/x","time":"2025-10-10T13:55:37Z"}`,
+		"traefik-json", `{"ClientAddr":"192.0.2.1:5","DownstreamStatus":0,"Duration":8000000000,"RequestMethod":"GET","RequestPath":"/x","time":"2025-10-10T13:55:37Z","msec":500}`,
 		Entry{At: at("2025-10-10T13:55:37Z"), Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Duration: 8 * time.Second},
 	},
 	{
@@ -89,6 +89,10 @@ var logs = []struct {
 	{
 		"cloudfront", `{"timestamp(ms)":"1760104536250","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
 		Entry{At: at("2025-10-10T13:55:36.25Z"), Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
+	},
+	{ // nginx with $time_iso8601 and $msec
+		"json", `{"time":"2025-10-10T15:55:36+02:00","msec":1760104536.125,"remote_addr":"203.0.113.7","request":"GET /x HTTP/1.1","status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.125Z"), Client: "203.0.113.7", Method: "GET", Target: "/x", Status: 200, Duration: -1},
 	},
 	{
 		"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","request":"PUT /x HTTP/1.1","status":"201","request_time":"0.25","remote_user":"bob"}`,

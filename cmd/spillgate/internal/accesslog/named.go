@@ -167,6 +167,11 @@ func (n *named) setTime(e *Entry, get func(string) string) (err error) {
 		return fmt.Errorf("there is no time; say --field time=NAME")
 	}
 	e.At, e.Seconds, err = anyTime(text)
+	if e.Seconds { // nginx can log the same time with milliseconds too
+		if at, whole, err := anyTime(get("msec")); err == nil && !whole && at.Truncate(time.Second).Equal(e.At) {
+			e.At, e.Seconds = at, false
+		}
+	}
 	return err
 }
 
