@@ -60,6 +60,14 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(newDemo(), newCheck(), newExplain(), newSchema(), newReplay(), newSuggest())
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error { // cobra shows the help of root for any word
+		if c, rest, _ := root.Find(args); c == root {
+			return noArguments(root, rest)
+		}
+		return nil
+	}
 	return root
 }
 

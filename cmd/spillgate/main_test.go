@@ -83,6 +83,7 @@ func TestBadCommandLine(t *testing.T) {
 	}{
 		{"serve", `there is no command "serve"; see spillgate --help`},
 		{"dmeo", `there is no command "dmeo"; did you mean demo?`},
+		{"help dmeo", `there is no command "dmeo"; did you mean demo?`},
 		{"demo now", `demo takes no arguments, got "now"`},
 		{"demo --color", "unknown flag: --color\n"},
 		{"replay --rule x", "unknown flag: --rule; did you mean --rules?"},
