@@ -23,7 +23,8 @@
 //
 // Keys are personal data. So unless Options.Unmask is set, the log, Top and the page show addresses as their /24 or
 // /48, and other keys as a hash that differs in each process. Routes, methods and constants name no client, so they stay
-// as they are.
+// as they are. Errors in the log are not masked: if key func ip finds no address with a port, as when a middleware has
+// rewritten r.RemoteAddr, the error quotes its first 64 bytes, in this log and in the limiter's.
 //
 // # Log
 //
