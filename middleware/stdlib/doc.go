@@ -5,7 +5,8 @@
 //
 // An admitted request carries the decision in its context: see core.FromContext. The headers that WithHeaders chooses
 // are set before the next handler runs. The ResponseWriter is unchanged, unless a rule with CostAfter applies: the
-// adapter then wraps it, with the same optional interfaces.
+// adapter then wraps it, with the same optional interfaces. Around a ResponseWriter that is not net/http's, it also has
+// io.ReaderFrom and io.StringWriter.
 //
 // A denied request gets status 429, or 413 if it costs more than the limit can ever admit, with an RFC 9457 problem in
 // JSON. A request without a key gets 400. A request that could not be decided gets 503 if the store is down and a rule
