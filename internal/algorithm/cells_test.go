@@ -37,7 +37,7 @@ func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	other := slices.Clone(windows)
 	other[0].Rate++
 	var c Cells
-	for _, limits := range [][]Limit{windows, slices.Clone(windows), {inFlight, windows[0]}, {windows[0], none}, other, both, nil, {inFlight}} {
+	for _, limits := range [][]Limit{{inFlight, windows[0]}, windows, slices.Clone(windows), {windows[0], none}, other, both, nil, {inFlight}} {
 		c.Hold(5_999_999, 1, 1, limits)
 	}
 	c.Hold(6_000_000, 1, 1, windows)
@@ -103,6 +103,12 @@ func TestCellsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	}) {
 		t.Errorf("%+v, want %+v", c, want)
 	}
+	c = nil
+	for ends := int64(180); ends <= 360; ends += 60 {
+		c.Grant(windows[0].Kind, ends, 1)
+	}
+	fixedWindow.Open(&State{Limit: &windows[0], Now: 61, Cells: &c})
+	expect.True(t, len(c) == 2 && c[0].Ends == 120 && c[0].N == 3 && c[1].Ends == 180, "%+v, want 3 grants in this window and 1 in the next", c)
 }
 
 func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {

@@ -80,7 +80,7 @@ var fixedWindow = Row{
 func (s *State) rewindGrants() {
 	for i := len(*s.Cells) - 1; i >= 0; i-- {
 		x := (*s.Cells)[i]
-		if x.Kind != Grant || x.Of != s.Limit.Kind || x.Ends <= s.End {
+		if x.Of != s.Limit.Kind || x.Ends <= s.End {
 			continue
 		}
 		_, end := s.Limit.window(s.Now, s.Offset)

@@ -224,7 +224,7 @@ func windowLimit(rate int64) *Limit {
 }
 
 func TestWindowKeepsItsCountWhenTheClockIsSet(t *testing.T) {
-	l := windowLimit(5)
+	l, calendar := windowLimit(5), &Limit{Windows: func(at int64) (start, end int64) { return FloorTo(at, 60), FloorTo(at, 60) + 60 }}
 	w := Window{}.Advance(l, 1000, 0) // 960 to 1020
 	w.Used = 3
 	for _, row := range []struct {
@@ -236,13 +236,14 @@ func TestWindowKeepsItsCountWhenTheClockIsSet(t *testing.T) {
 		{"ahead into the next window", 1010, 15, 3, 1005},
 		{"ahead by whole windows", 1010, 600, 3, 960},
 		{"back by half a window", 1010, -30, 3, 990},
+		{"ahead, at the start of the window", 960, 15, 3, 945},
 		{"ahead, after the window has ended", 1020, 15, 0, 1005},
 		{"the clock itself went back across the start", 959, 0, 3, 960},
 		{"by one period", 900, 0, 3, 960},
 		{"by more than one period", 899, 0, 3, 840},
 	} {
-		if got := w.Advance(l, row.now, row.offset); got.Used != row.used || got.Start != row.start {
-			t.Errorf("%s: %+v, want %d used since %d", row.why, got, row.used, row.start)
-		}
+		want := Window{row.used, row.start, row.start + 60}
+		expect.Equal(t, w.Advance(l, row.now, row.offset), want, "%s", row.why)
+		expect.Equal(t, w.Advance(calendar, row.now, row.offset), want, "%s, of a calendar", row.why)
 	}
 }
