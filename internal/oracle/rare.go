@@ -35,7 +35,7 @@ var rare = map[string][]Step{
 	},
 	"after the clock went back over the start of a window, its grants stay": {
 		grants("5/m;fixed-window", 7), grants("5/d;calendar", 7), after(-time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
-		after(time.Minute, peek("5/m;fixed-window", 12)),
+		after(time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
 	},
 	"a hold ends during the ban of a sibling that has ended since": {
 		hold("3/m;ban=2m", 2), after(62102*time.Millisecond, take("3/m;ban=2m", 1)), after(time.Minute, hold("1/m;ban=2m", 1)),
@@ -208,6 +208,9 @@ var rare = map[string][]Step{
 	"the clock goes back, and what a sliding window counts no more stays uncounted": {
 		take("9/1001us;sliding-window;buckets=30", 1), {Until: "reset", After: -2 * time.Microsecond, Verb: "take", Claims: take("9/1001us;sliding-window;buckets=30", 1).Claims},
 		after(2*time.Microsecond, take("9/1001us;sliding-window;buckets=5", 1)), after(-100*time.Microsecond, take("9/1001us;sliding-window;buckets=30", 1)),
+	},
+	"a calendar's day begins at its first microsecond": {
+		take("5/d;calendar", 5), {Until: "reset", Verb: "take", Claims: take("5/d;calendar", 5).Claims},
 	},
 	"the clock goes back, and so do grants of limits that are not asked": {
 		grants("9/m;sliding-window", -2), after(-time.Second, take("5/h", 1)), after(time.Second, take("9/m;sliding-window", 1)),

@@ -41,7 +41,7 @@ end
 function window.open(l, text, place, now)
   local kind, used, start, ends = unpackWords(fourWords, text, place)
   local first, last = windowOf(l, now)
-  local isLate, isNext = start > last, used > 0 and start > first and start <= last
+  local isLate, isNext = start > last, start > first and start <= last
   if kind ~= l.kind or used > maxExact or isLate and not l.state or isNext and (ends <= start or ends > maxExact) then
     return nil
   elseif start < first or used == 0 then
