@@ -95,12 +95,12 @@ var logs = []struct {
 		Entry{At: at("2025-10-10T13:55:36.125Z"), Client: "203.0.113.7", Method: "GET", Target: "/x", Status: 200, Duration: -1},
 	},
 	{
-		"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","request":"PUT /x HTTP/1.1","status":"201","request_time":"0.25","remote_user":"bob"}`,
+		"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","path":"/y","request":"PUT /x HTTP/1.1","status":"201 Created","request_time":"0.25","remote_user":"bob"}`,
 		Entry{At: at("2025-10-10T11:55:36.5Z"), Client: "203.0.113.7", User: "bob", Method: "PUT", Target: "/x", Status: 201, Duration: 250 * time.Millisecond},
 	},
 	{
-		"csv", "timestamp,ip,method,path,status,latency_ms\n1760104536500,203.0.113.7,GET,\"/a,b\",200,12.5",
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/a,b", Status: 200, Duration: 12500 * time.Microsecond},
+		"csv", "start,ip,method,path,status,latency_ms\n1760104536500,203.0.113.7,GET,\"/a,b\",200,12.5",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/a,b", Status: 200, Duration: 12500 * time.Microsecond},
 	},
 }
 
@@ -212,6 +212,8 @@ func TestClients(t *testing.T) {
 		{"203.0.113.7", "", ""},
 		{"203.0.113.7 -", "", ""},
 		{"<190>1 - -", "", ""},
+		{"203.0.113.7 'x' y", "", ""},
+		{"web1 nginx 203.0.113.7 -", "", ""},
 		{"- - -", "", ""},
 		{"unknown - -", "", ""},
 		{"unix: - -", "", ""},
@@ -227,6 +229,10 @@ func TestClients(t *testing.T) {
 		{"' OR 1=1, 10.0.0.1 - -", "", ""},
 		{"203.0.113.7 - x 198.51.100.1 - -", "203.0.113.7", "x 198.51.100.1 - -"}, // the user wants to be another client
 		{"203.0.113.7 - - 198.51.100.1 - -", "203.0.113.7", "- 198.51.100.1 - -"},
+		{`203.0.113.7 - x\x4`, "203.0.113.7", `x\x4`},
+		{`203.0.113.7 - x\`, "203.0.113.7", `x\`},
+		{"TIME 203.0.113.7 - 'x' - -", "203.0.113.7", "'x' - -"},
+		{"203.0.113.7 -  x", "203.0.113.7", "x"},
 		{"203.0.113.7 - - - - host.example - -", "203.0.113.7", "- - - host.example - -"},
 		{"TIME stdout F 203.0.113.7 - - 198.51.100.1 - -", "", ""},
 		{"host.example - x other.example - -", "", ""},
@@ -291,7 +297,9 @@ func TestDurations(t *testing.T) {
 		{``, `"elapsed_ms":3600000`, nil, time.Hour},
 		{``, `"duration_s":3`, nil, 3 * time.Second},
 		{``, `"request_time":3`, nil, 3 * time.Second},
-		{``, `"request_time":"0.012"`, nil, 12 * time.Millisecond},
+		{``, `"request_time":"1.001"`, nil, 1001 * time.Millisecond},
+		{``, `"request_time":"0s"`, nil, 0},
+		{``, `"duration_ns":0.0`, nil, 0},
 		{``, `"duration":0.25`, nil, 250 * time.Millisecond},
 		{``, `"duration":0.012345678901234`, nil, 12345678},
 		{``, `"duration":12`, nil, -1}, // seconds, milliseconds or nanoseconds
@@ -332,7 +340,7 @@ func TestDurations(t *testing.T) {
 		for property, field := range map[string]string{"duration_ms": "took", "duration": "tookMs"} {
 			fields := map[string]string{property: field, "header:X-A": "took"}
 			r, e := lastOf(t, strings.NewReader(strings.Replace(tt.lines, "{", `{"took":7,"tookMs":7,`, 1)), Options{Fields: fields})
-			if r.Format != tt.format || e.Duration != 7*time.Millisecond || e.Header.Get("X-A") != "7" && tt.format != "caddy" {
+			if r.Format != tt.format || e.Duration != 7*time.Millisecond || e.Started != tt.want.Started || e.Header.Get("X-A") != "7" && tt.format != "caddy" {
 				t.Errorf("%s with %v: got %s, %+v", tt.format, fields, r.Format, e)
 			}
 		}
@@ -347,6 +355,11 @@ func TestNoValueRemainsFromThePreviousLine(t *testing.T) {
 		p, err := NewParser(Options{Format: tt.format})
 		must.Do(t, err)
 		e := Entry{Client: "x", User: "x", Host: "x", Status: 7, Duration: 7, Started: true, Header: http.Header{}}
+		for _, name := range []string{"Referer", "User-Agent"} {
+			if p.Knows(name) {
+				e.Header[name] = []string{"x"}
+			}
+		}
 		for line := range strings.SplitSeq(tt.lines, "\n") {
 			err = p.Parse(line, &e)
 		}
@@ -373,6 +386,14 @@ func TestConcatenatedLogs(t *testing.T) {
 		r, e := lastOf(t, r, Options{})
 		expect.True(t, r.Entries == 2 && r.BadSum == 0 && e.Client == "203.0.113.7", "got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 	}
+	var caddy []string // of several versions of the program
+	for _, tt := range logs {
+		if tt.format == "caddy" {
+			caddy = append(caddy, tt.lines)
+		}
+	}
+	r, _ := lastOf(t, strings.NewReader(strings.Join(caddy, "\n")), Options{})
+	expect.True(t, r.Entries == len(caddy) && r.BadSum == 0, "got %d of %d entries, bad %v", r.Entries, len(caddy), r.Bad)
 }
 
 // TestLogsWithHoles reads logs that logrotate has truncated while their program writes them without O_APPEND: with the option
@@ -400,6 +421,12 @@ func TestBadLinesAreCountedAndReported(t *testing.T) {
 		!strings.Contains(r.Bad[1].Why, "longer than") || !strings.Contains(r.Bad[2].Why, "10/Foo/2025") {
 		t.Errorf("got %d entries, %d others, %d bad of %d lines: %v", r.Entries, r.Others, r.BadSum, r.Lines, r.Bad)
 	}
+	text = ""
+	for _, end := range []string{` 12ms`, `" 200 5 "- 12ms`, `" 200 5 "-"`, `" 200 5 "-" x" 12ms`, `" 200 5 "-" "x 12ms`, `" 200 5 "-" "x" 12`} {
+		text += `1.2.3.4 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1` + end + "\n"
+	}
+	r, _ = lastOf(t, strings.NewReader(text), Options{Format: "traefik"})
+	expect.Equal(t, r.BadSum, 6, "lines that lack a quote, the agent or a unit: bad %v", r.Bad)
 	long := strings.Repeat("x", 3*maxLine) + "\n"
 	r, e := lastOf(t, strings.NewReader(strings.Repeat("\n", block)+long+"\n"+long+strings.Replace(good, "GET /", "GET /"+long[:block], 1)), Options{})
 	expect.True(t, r.Format == "combined" && r.Entries == 1 && r.BadSum == 2 && r.Lines == block+4 && r.Bad[1].Line == block+3 && len(e.Target) > block,
@@ -423,10 +450,11 @@ func TestNoFormatFits(t *testing.T) {
 		"hello\nworld\n": "csv", "{}\n": "csv", "a,b,c\n": "csv", strings.Repeat("x", block+1): "csv",
 		json + "}\n":                     "csv; read as json: there is no client; say --field client=NAME",
 		json + `,"client":"a b"}` + "\n": `csv; read as json: the client is "a b", want an address or a host name`,
-		`{"client":"::1","ts":"noon","method":"GET","path":"/"}`: `csv; read as json: "noon" is not a time`,
-		`{"client":"::1","ts":1760104536}`:                       "csv; read as json: there is no method or no path; say --field",
-		`{"client":"::1","ts":1760104536,"message":"hello"}`:     "csv; read as json: there is no method or no path",
-		`{"client":"::1"}`: "csv; read as json: there is no time; say --field time=NAME; there is no method",
+		`{"client":"::1","ts":"noon","method":"GET","path":"/"}`:                                      `csv; read as json: "noon" is not a time`,
+		json + `,"client":"::1","status":"x"}`:                                                        `csv; read as json: "x" is not a status`,
+		`{"client":"::1","ts":1760104536}`:                                                            "csv; read as json: there is no method or no path; say --field",
+		`{"client":"::1","ts":1760104536,"message":"hello"}`:                                          "csv; read as json: there is no method or no path",
+		`{"client":"::1"}`:                                                                            "csv; read as json: there is no time; say --field time=NAME; there is no method",
 		`{"ts":1760104536,"request":{"method":"GET","uri":"/"}}`:                                      "csv; read as caddy: there is no client",
 		"ts,method,path\n1760104536,GET,/\n":                                                          "csv; read as csv: there is no client",
 		`{"c-ip":"::1","date":"2025-10-10","time":"13:55:36","cs-method":"GET"}`:                      "csv; read as cloudfront: cs-method or cs-uri-stem is missing",

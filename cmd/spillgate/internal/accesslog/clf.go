@@ -138,14 +138,14 @@ func clientColumn(columns []string) (host, ident int, err error) {
 
 // setMore reads what follows the status: bytes, referrer, user agent and, for Traefik, a duration.
 func (c *clf) setMore(e *Entry, rest string) error {
-	size, rest, more := strings.Cut(rest, " ")
+	size, rest, _ := strings.Cut(rest, " ")
 	if _, ok := number(size); !ok && size != "-" {
 		return fmt.Errorf("%.20q is not a number of bytes", size)
 	}
 	if c.common {
 		return nil
 	}
-	if !more || !strings.HasPrefix(rest, "\"") {
+	if !strings.HasPrefix(rest, "\"") {
 		return fmt.Errorf("want \"REFERER\" \"USER AGENT\" after the bytes, got %.60q", rest)
 	}
 	referer, rest, ok := quoted(rest[1:])
