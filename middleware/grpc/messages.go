@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -111,7 +112,7 @@ func (m *messages) end(err error) error {
 	m.ended = true
 	m.mu.Unlock()
 	defer m.cancel(nil)
-	if failure := m.release(err); failure != nil && err != errAborted { // the outcome of the stream has the panic
+	if failure := m.release(err); failure != nil && !errors.Is(err, errAborted) { // the outcome of the stream has the panic
 		return failure
 	}
 	return err
