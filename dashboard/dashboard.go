@@ -102,11 +102,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch name {
 	case "", "app.js", "lookup.js", "chart.js", "style.css", "icon.svg":
 		if allow(w, r, http.MethodGet, http.MethodHead) {
-			files[name].serve(w)
-			if name == "" {
+			if name == "" { // before the client gets the page and asks for more
 				h.places.add(dir)
 				h.stopped(r) // for a stream whose request gets here after Shutdown has begun, which is too late to register
 			}
+			files[name].serve(w)
 		}
 	case "events":
 		if allow(w, r, http.MethodGet) {
