@@ -111,8 +111,8 @@ func (r *rule) limit(wanted *core.Limit) *limitCounts {
 	return r.addLimit(*wanted, maxLimits)
 }
 
-// addLimit adds a limit, which shares the counts of a limit with the same label, if there is one. If r has most limits, the
-// counts are those of all further limits.
+// addLimit adds a limit, which shares the counts of a limit with the same label, if there is one. Once r has as many limits as
+// most, all further limits share one count.
 func (r *rule) addLimit(wanted core.Limit, most int) *limitCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -298,7 +298,8 @@ func (p *pair) add(g grant) {
 	p.add(b)
 }
 
-// rewindGrants shortens grants that last longer than a grant of now, because the clock went back: rewindWindow shortens those of windows.
+// rewindGrants shortens grants that end later than a new grant would, because the clock went back. It leaves out the grants of windows,
+// which rewindWindow shortens.
 func (p *pair) rewindGrants(now int64) {
 	grants := p.grants
 	p.grants = nil

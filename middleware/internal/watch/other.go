@@ -177,8 +177,8 @@ type (
 	}
 )
 
-// withOptional returns w with exactly those of these four interfaces that the wrapped ResponseWriter has, because handlers
-// look for them with type assertions.
+// withOptional returns w with the same optional interfaces as the wrapped ResponseWriter, because handlers look for them
+// with type assertions: http.Flusher, http.Hijacker, http.Pusher and http.CloseNotifier.
 func (w *other) withOptional() http.ResponseWriter {
 	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
 	has := 0
