@@ -68,6 +68,23 @@ func sum(list any) (n float64) {
 	return n
 }
 
+// A slowWriter returns from Write after the client has got the bytes, and a server has begun to shut down.
+type slowWriter struct {
+	http.ResponseWriter
+	begun <-chan struct{}
+	ctx   context.Context
+}
+
+func (w slowWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	select {
+	case <-w.begun:
+	case <-w.ctx.Done():
+	}
+	return n, err
+}
+
 func TestStreamEndsAtShutdown(t *testing.T) {
 	for _, late := range []bool{false, true} { // late: a slow authentication passes the request on after Shutdown has begun
 		s := newScene(t, false)
@@ -77,9 +94,12 @@ func TestStreamEndsAtShutdown(t *testing.T) {
 		s.Config.RegisterOnShutdown(func() { close(begun) })
 		shutdown := func() { ended <- s.Config.Shutdown(ctx) }
 		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if late && r.URL.Path == "/events" {
+			switch {
+			case late && r.URL.Path == "/events":
 				go shutdown()
 				<-begun
+			case late:
+				w = slowWriter{w, begun, ctx}
 			}
 			page.ServeHTTP(w, r)
 		})
