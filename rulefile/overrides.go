@@ -159,8 +159,8 @@ func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
 	}
 }
 
-// sixToFour are the addresses of 6to4, which have an IPv4 address in the next 32 bits. None of its /32 has both public addresses
-// and others, but at its ends.
+// sixToFour are the addresses of 6to4: the 32 bits after the prefix are an IPv4 address. A network of /32 or longer embeds a part of
+// one IPv4 /16, whose addresses are nearly always all public, or all not.
 var sixToFour = netip.MustParsePrefix("2002::/16")
 
 // checkAddress adds a mistake if an address is not written as the key func ip writes it.

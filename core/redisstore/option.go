@@ -47,8 +47,8 @@ const defaultDenyCache = 4096
 // no round trips. The cache never admits a request. It remembers a denial with the costs and limits of the request,
 // until the shortest of the request's waits is over, and for at most 1s. A remembered denial ends when this store
 // charges, refunds, bans or resets any key of the request, or grants requests to it. A Reset, a Refund or a Grant by
-// another process may take up to 1s to be noticed. A request with a smaller MaxWait is denied by the same denial, with its own RetryAfter. The cache does not
-// remember peeks, dry runs, and denials caused by requests in flight.
+// another process may take up to 1s to be noticed. A request with a smaller MaxWait is denied by the same denial, with
+// its own RetryAfter. The cache does not remember peeks, dry runs, and denials caused by requests in flight.
 //
 // The cache has n slots of 16 bytes, and takes about 450 bytes more for each denial that it remembers. Two keys may
 // share a slot, which holds the latest denial.
