@@ -143,7 +143,7 @@ func (a *account) settle(c *call, rep *report, now time.Time) {
 	}
 	if a.trying == c {
 		a.trying = nil
-		a.strict = rep.denied && (named == nil || slices.Equal(named, assumed))
+		a.strict = rep.denied && !slices.ContainsFunc(named, func(b *budget) bool { return !slices.Contains(assumed, b) })
 	}
 	if rep.denied || rep.unavailable {
 		a.denied(c, rep, named, now)
@@ -151,7 +151,9 @@ func (a *account) settle(c *call, rep *report, now time.Time) {
 	a.dispatchAll(c, now)
 }
 
-// match returns the budgets that rep names, one for each of its states, and records them for the route and for the key.
+// match returns the budgets that rep names, one for each of its states, and records them for the route and for the key. The
+// budgets of the route that are closed or on trial stay, after the named ones: a server that shows only its tightest limit
+// may name another one in the meantime.
 func (a *account) match(c *call, rep *report) []*budget {
 	var array [maxStates]*budget
 	named := array[:0]
@@ -165,11 +167,17 @@ func (a *account) match(c *call, rep *report) []*budget {
 	if rep.n == 0 {
 		return nil
 	}
-	if !slices.Equal(named, c.route.budgets) {
-		c.route.budgets = slices.Clone(named)
+	list := named
+	for _, b := range c.route.budgets {
+		if b.trying && !slices.Contains(named, b) {
+			list = append(list, b)
+		}
+	}
+	if !slices.Equal(list, c.route.budgets) {
+		c.route.budgets = slices.Clone(list)
 	}
 	a.last = c.route.budgets
-	return a.last
+	return a.last[:len(named)]
 }
 
 // answer learns from a response.
@@ -187,6 +195,11 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time) {
 	}
 	for i, b := range named {
 		b.observe(c, &rep.states[i], now, rep, a.clock)
+	}
+	if named != nil && !rep.denied {
+		for _, b := range c.route.budgets[len(named):] { // each admitted c without saying what remains
+			b.admitted(c)
+		}
 	}
 	if named == nil && !failed {
 		for _, b := range c.budgets[1:] { // the server no longer names limits

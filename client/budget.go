@@ -186,6 +186,7 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	b.low.add(s.left, c.sent, clock)
 	switch {
 	case s.left > 0 || s.otherUnit && !s.hasReset:
+		b.width = 0 // the response says what remains, so it ends the trial
 		b.open(c)
 	case rep.denied:
 	case s.wait > 0:
@@ -241,6 +242,14 @@ func (b *budget) open(c *call) {
 	if c.sent > b.closedAt {
 		b.denials = 0
 		b.answered()
+	}
+}
+
+// admitted counts c as answered in the trial of b, although the response did not name b.
+func (b *budget) admitted(c *call) {
+	if c.sent > b.closedAt {
+		b.counted, b.width = false, max(b.width, 1)
+		b.open(c)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,44 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestClosedLimitIsRemembered checks that a response which names another limit, as of a server that shows only the tightest one,
+// neither opens a closed limit nor ends its trial: one request is sent, then two at a time, then three. A response that names the
+// closed limit ends the trial.
+func TestClosedLimitIsRemembered(t *testing.T) {
+	for _, row := range []struct {
+		further string // the resource of all responses but the first after Reset
+		sent    []time.Duration
+	}{{"day", []time.Duration{0, 1, 1, 2, 2, 2, 3}}, {"minute", []time.Duration{0, 1, 1, 2, 2, 2, 2}}} {
+		synctest.Test(t, func(t *testing.T) {
+			var n atomic.Int64
+			s := serve(func(w http.ResponseWriter, _ *http.Request) {
+				id := n.Add(1)
+				time.Sleep(time.Duration(max(4-id, 1)) * time.Millisecond) // the third response is received before the second
+				switch {
+				case id == 3:
+					write(w, 200, gitHub("5", "0", "60", "minute")...)
+				case id > 4:
+					write(w, 200, gitHub("100", "90", "3600", row.further)...)
+				default:
+					write(w, 200, gitHub("100", "90", "3600", "day")...)
+				}
+			})
+			c, all := s.over(&client.Transport{MaxWait: time.Hour}), sync.WaitGroup{}
+			for _, calls := range []int{1, 2, 7} {
+				for range calls {
+					all.Go(func() { get(t, c, "/") })
+				}
+				all.Wait()
+			}
+			sent := s.requests(start2000)[3:]
+			expect.AtLeast(t, sent[0], time.Minute, "%s: sent after", row.further)
+			for i, at := range sent {
+				expect.Equal(t, at-sent[0], row.sent[i]*time.Millisecond, "%s: request %d, sent after the first", row.further, i)
+			}
+		})
+	}
 }
 
 // TestFirstComeFirstServed checks that calls, including denied ones, are sent in the order of their arrival.
