@@ -78,7 +78,7 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacki
 			continue
 		}
 		t := &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
-		t.holds, t.slow = rule.CostAfter != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
+		t.holds, t.slow = rule.CostAfter != nil || hasInFlight(rule.Limits), rule.Override == nil && isSlow(rule.Limits)
 		p.rules = append(p.rules, t)
 		rules = append(rules, p.recording(t))
 	}
@@ -133,11 +133,12 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 func (p *player) count(results []core.Result, admitted bool) {
 	for i := range p.asks {
 		a := &p.asks[i]
-		n := len(a.rule.rule.Limits)
-		own := results[:n]
-		for j := range own {
-			a.denied = a.denied || !own[j].Allowed
+		n := 0 // an override may have more or fewer limits than the rule
+		for n < len(results) && results[n].Rule == a.rule.rule.Name {
+			a.denied = a.denied || !results[n].Allowed
+			n++
 		}
+		own := results[:n]
 		results = results[n:]
 		if a.rule.rule.DryRun {
 			p.would = p.would || a.denied

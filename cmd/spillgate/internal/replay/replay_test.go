@@ -55,6 +55,27 @@ func TestRuleCountsOnlyItsOwnDenials(t *testing.T) {
 	expect.Equal(t, fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Denied, rep.Timeline.Would, rep.Would), "[7] [3] [3] 3", "result")
 }
 
+// An override may have more or fewer limits than its rule, and a fast one where the rule is slow.
+func TestOverridesAreReplayed(t *testing.T) {
+	var log entries
+	for _, client := range []string{"1.1.1.1", "2.2.2.2", "3.3.3.3"} {
+		for i := range 6 {
+			log = append(log, sent(time.Duration(i/3)*time.Second, client, "/"))
+		}
+	}
+	rep := run(t, `rules:
+  - {name: a, key: ip, limits: "1/h, 9/d", overrides: {"ip:1.1.1.1": 100/s, "ip:2.2.2.2": "8/m, 7/h, 2/d"}}
+  - {name: b, key: ip, limits: 5/h, overrides: {"ip:3.3.3.3": "9/m, 1/h"}}
+`, Options{}, log)
+	var got []string
+	for _, r := range rep.Rules {
+		got = append(got, fmt.Sprint(r.Name, r.Asked, r.Denied, r.Hit))
+	}
+	expect.Equal(t, fmt.Sprint(rep.Denied, got), "10 [a18 9 [{ip:3.3.3.3 6 5} {ip:2.2.2.2 6 4}] b18 6 [{ip:3.3.3.3 6 5} {ip:1.1.1.1 6 1}]]", "result")
+	rep = run(t, `rules: [{key: ip, limits: 1/h, overrides: {"1.0.0.0/8": 5/s;burst=1}}]`, Options{}, wholeSeconds(log[:6:6]))
+	expect.True(t, rep.Denied == 4 && *rep.AtLeast == 0, "got %d denied, at least %v; want 4, 0", rep.Denied, *rep.AtLeast)
+}
+
 func TestWholeSecondsGiveARange(t *testing.T) {
 	var log entries
 	for i := range 10 {
