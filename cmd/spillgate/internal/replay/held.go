@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -30,7 +31,8 @@ type clockedLimiter struct {
 func (k *clockedLimiter) open(rules []core.Rule) (err error) {
 	if len(rules) > 0 {
 		store := &core.MemoryStore{MaxKeys: maxKeys, Now: func() time.Time { return k.now }}
-		k.limiter, err = core.New(rules, core.WithStore(store))
+		quiet := core.WithLogger(slog.New(slog.DiscardHandler)) // the report has the last error
+		k.limiter, err = core.New(rules, core.WithStore(store), quiet)
 	}
 	return err
 }

@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"testing"
@@ -95,8 +97,13 @@ func TestWholeSecondsGiveARange(t *testing.T) {
 func TestRulesThatNeedMoreAreLeftOut(t *testing.T) {
 	src := "funcs: [user]\nrules: [{name: a, key: user, limits: 1/h}, {name: b, key: header(X-A), limits: 1/h}, {name: c, key: 'first(header(X-B), bearer)', limits: 1/h}]"
 	e := sent(0, "x", "/")
+	keyless := e
 	e.Header = http.Header{"X-A": {"1"}}
-	rep := run(t, src, Options{Knows: func(need string) bool { return need == "header X-A" }}, entries{e, e})
+	var log bytes.Buffer
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	rep := run(t, src, Options{Knows: func(need string) bool { return need == "header X-A" }}, entries{e, e, keyless})
+	expect.True(t, rep.Failed == 1 && log.Len() == 0, "%d failed, logged %s", rep.Failed, &log)
 	if len(rep.Rules) != 1 || rep.Rules[0].Denied != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
 		t.Errorf("got %+v", rep)
 	}
