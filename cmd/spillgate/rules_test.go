@@ -256,6 +256,8 @@ func TestAdmissible(t *testing.T) {
 		{"10/1s;sliding-window", 999 * time.Millisecond, 10, 10},
 		{"10/1s;sliding-log", time.Second, 10, 20},
 		{"10/1s, 4/1m;sliding-log", 3 * time.Second, 4, 4}, // all limits apply
+		{"10/1s, 5 at once", 199 * time.Millisecond, 10, 11},
+		{"10/1s, 0 at once", 199 * time.Millisecond, 0, 0},
 	} {
 		if least, most := admissible(core.MustParseLimits(tt.limits), tt.span); least != tt.least || most != tt.most {
 			t.Errorf("%s within %v: %d to %d, want %d to %d", tt.limits, tt.span, least, most, tt.least, tt.most)
