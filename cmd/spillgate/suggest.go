@@ -72,6 +72,10 @@ func (o *suggestFlags) rule(limits string) string {
 // yamlText returns s as a plain YAML scalar if every reader reads that as a string, and quoted otherwise.
 func yamlText(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_/()=;., "
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n": // YAML 1.1 or 1.2 reads no string
+		return yamlQuoted(s)
+	}
 	if strings.Trim(s, plain) != "" || s != strings.TrimSpace(s) || strings.ContainsAny(s[:min(1, len(s))], "-,. 0123456789") && !strings.Contains(s, "/") {
 		return yamlQuoted(s)
 	}

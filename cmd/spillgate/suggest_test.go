@@ -33,7 +33,7 @@ func clientsLog() string {
 
 func TestSuggestPrintsARulesFile(t *testing.T) {
 	log := fileWith(t, clientsLog())
-	for _, args := range [][]string{nil, {"--key", "first(header(User-Agent), ip)", "--match", "GET /0", "--match", "/1", "--name", "it's"}, {"--keep", "80"}} {
+	for _, args := range [][]string{nil, {"--key", "first(header(User-Agent), ip)", "--match", "GET /0", "--match", "/1", "--name", "it's"}, {"--keep", "80", "--name", "null"}} {
 		code, stdout, stderr := execute(t, append([]string{"suggest", log}, args...)...)
 		must.True(t, code == 0 && stderr == "" && !strings.Contains(stdout, "\x1b"), "exit code %d, stderr %q\n%s", code, stderr, stdout)
 		file := fileWith(t, stdout)
