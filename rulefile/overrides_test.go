@@ -222,6 +222,7 @@ func TestMistakesInSkip(t *testing.T) {
 		{"{preflight: maybe}", `preflight: unknown word "maybe"`},
 		{"{address: [10.0.0.0/8]}", `unknown field "address" of skip; did you mean addresses?`},
 		{"{}", "skip: want addresses, routes or preflight"},
+		{"{x-note: 1}", "skip: want addresses, routes or preflight"},
 		{"[10.0.0.0/8]", "skip: want a table with the fields addresses, routes, preflight, got a list"},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -99,7 +100,7 @@ func (r *reader) skips(f field, trusts bool) {
 	if patterns, ok := fields["routes"]; ok {
 		s.routes = r.skipRoutes(patterns)
 	}
-	if len(fields) == 0 {
+	if !slices.ContainsFunc(skipFields, func(name string) bool { return fields[name].key != nil }) {
 		r.add(f.key.spot, "skip: want addresses, routes or preflight")
 	}
 	r.skip = s
