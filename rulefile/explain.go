@@ -20,7 +20,8 @@ type Explanation struct {
 	NoKey     string   `json:"no_key,omitempty"`     // why the request has no key, which gets status 400
 	Limits    string   `json:"limits"`
 	Tiers     string   `json:"tiers,omitempty"`
-	Overrides int      `json:"overrides,omitempty"` // number of keys and networks with their own limits
+	Overrides int      `json:"overrides,omitempty"`  // number of keys and networks with their own limits
+	OwnLimits string   `json:"own_limits,omitempty"` // of ClientKey, in place of Limits and Tiers
 	Cost      string   `json:"cost,omitempty"`
 	CostAfter string   `json:"cost_after,omitempty"`
 	DryRun    bool     `json:"dry_run,omitempty"`
@@ -69,6 +70,9 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 		}
 		if e.Applies != "no" {
 			e.clientKey(rule.Key, r)
+		}
+		if d.overrides != nil && e.ClientKey != "" {
+			e.OwnLimits = limitsText(rule.Override(e.ClientKey))
 		}
 		all[i] = e
 	}

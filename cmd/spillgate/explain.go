@@ -115,7 +115,7 @@ func details(e rulefile.Explanation) string {
 	}
 	text := title + "\n"
 	for _, line := range [][2]string{
-		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"client key", e.ClientKey}, {"no key", e.NoKey}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"overrides", overridesText(e.Overrides)}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
+		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"client key", e.ClientKey}, {"no key", e.NoKey}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"own limits", e.OwnLimits}, {"overrides", overridesText(e.Overrides)}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
 	} {
 		if line[1] != "" {
 			text += fmt.Sprintf("  %-10s  %s\n", line[0], line[1])
