@@ -26,7 +26,7 @@ var withoutExample = map[string][]string{
 	"headers":         {"AppendViolated"},
 	"client":          {"LimitedError.Error", "Transport.CloseIdleConnections", "Transport.RoundTrip"},
 	"telemetry":       {"Telemetry.Attach", "Telemetry.FindKey", "Telemetry.Flush", "Telemetry.Limiters", "Telemetry.Observe"},
-	"rulefile":        {"Read", "File.Needs", "Mistake.Error", "Mistake.Unwrap", "Mistakes.Error", "Mistakes.Unwrap"},
+	"rulefile":        {"Read", "File.Needs", "Mistake.Error", "Mistake.Unwrap", "Mistakes.Count", "Mistakes.Error", "Mistakes.Unwrap"},
 	"core/redisstore": {"Store.Denied", "Store.Reset", "Store.Settle", "Store.SharedState", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired", "Store.Via"},
 }
 

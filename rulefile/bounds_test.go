@@ -196,7 +196,7 @@ func TestFirstMistakesAreReported(t *testing.T) {
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
 		var mistakes rulefile.Mistakes
-		must.True(t, errors.As(err, &mistakes) && len(mistakes) == min(n, 101), "%d mistakes are reported as %d", n, len(mistakes))
+		must.True(t, errors.As(err, &mistakes) && len(mistakes) == min(n, 101) && mistakes.Count() == n, "%d mistakes are reported as %d by %d", n, mistakes.Count(), len(mistakes))
 		for i, m := range mistakes[:min(n, 100)] {
 			expect.True(t, m.Line == i+2 && !strings.Contains(m.Text, "more mistake"),
 				"of %d, mistake %d is %d:%d: %s", n, i+1, m.Line, m.Column, m.Text)

@@ -17,6 +17,8 @@ type Mistake struct {
 	Line, Column int // of the first wrong character, from 1
 	Text         string
 	Source       string // the line
+
+	more int // other mistakes that it stands for; 0 if it is one itself
 }
 
 // Error returns "spillgate.yaml:4:5: text", the line and a caret below the column.
@@ -57,6 +59,14 @@ func (m *Mistake) Unwrap() error { return core.ErrInvalid }
 // Mistakes are the errors in a file, in the order of its lines. After the first 100, one more says how many others
 // there are.
 type Mistakes []*Mistake
+
+// Count returns the number of mistakes, including those that have no text of their own.
+func (m Mistakes) Count() int {
+	if n := len(m); n > 0 && m[n-1].more > 0 {
+		return n - 1 + m[n-1].more
+	}
+	return len(m)
+}
 
 // Error returns the texts of all mistakes.
 func (m Mistakes) Error() string {
@@ -155,6 +165,7 @@ func (m *mistakes) err() error {
 	m.sort()
 	if more := len(m.seen) - maxMistakes; more > 0 {
 		last := m.found[maxMistakes]
+		last.more = more
 		if last.Text = "there is 1 more mistake"; more > 1 {
 			last.Text = fmt.Sprintf("there are %d more mistakes", more)
 		}

@@ -127,7 +127,7 @@ func (w *watcher) reject(err error) {
 		for _, m := range mistakes {
 			w.Log.Error("spillgate: mistake in rules", "at", fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column), "text", m.Text)
 		}
-		w.Log.Error(message, "file", w.path, "mistakes", len(mistakes))
+		w.Log.Error(message, "file", w.path, "mistakes", mistakes.Count())
 	} else {
 		w.Log.Error(message, "file", w.path, "err", err)
 	}

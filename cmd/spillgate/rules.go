@@ -34,7 +34,7 @@ func newCheck() *cobra.Command {
 			case asJSON:
 				err = printJSON(cmd.OutOrStdout(), checked(file, mistakes))
 			case bad:
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%v\n%s\n", mistakes, counted(len(mistakes), "mistake"))
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%v\n%s\n", mistakes, counted(mistakes.Count(), "mistake"))
 			default:
 				for _, w := range file.Warnings {
 					_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
