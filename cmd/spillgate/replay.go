@@ -63,11 +63,6 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if o.html != "" {
-		if err := writable(o.html); err != nil {
-			return err
-		}
-	}
 	file, err := o.file()
 	if err != nil {
 		return err
@@ -79,6 +74,11 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	defer logs.close()
 	if err != nil {
 		return err
+	}
+	if o.html != "" { // a failure before leaves no empty file
+		if err := writable(o.html); err != nil {
+			return err
+		}
 	}
 	bar := newProgress(cmd.ErrOrStderr(), logs)
 	rep, err := replay.Run(cmd.Context(), file, logs.sources(), o.options(logs, bar))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -296,20 +297,23 @@ func TestReplayReportsWhoWouldWait(t *testing.T) {
 
 func TestReplayMistakes(t *testing.T) {
 	rules, bad, log := fileWith(t, replayRules), fileWith(t, "rules: x\n"), fileWith(t, accessLog())
+	page := filepath.Join(t.TempDir(), "report.html")
 	checkBadCalls(t, "replay", []badCall{
 		{[]string{"--rules", rules}, 2, "replay wants at least one LOG"},
 		{[]string{log}, 2, "replay wants --rules FILE"},
 		{[]string{"--rules", rules + "x", log}, 2, "no such file"},
 		{[]string{"--rules", rules, log + "x"}, 2, "no such file"},
-		{[]string{"--rules", bad, log}, 1, "1:8: rules: want a list"},
+		{[]string{"--rules", bad, "--html", page, log}, 1, "1:8: rules: want a list"},
 		{[]string{"--rules", rules, "--at", "noon", log}, 2, `--at is "noon", want start or end`},
 		{[]string{"--rules", rules, "--format", "iis", log}, 2, `--format: unknown format "iis"; want combined`},
 		{[]string{"--rules", rules, "--field", "clinet=peer", log}, 2, `--field: unknown part "clinet"; want client, duration, host`},
 		{[]string{"--rules", rules, "--field", "header:=peer", log}, 2, `--field: unknown part "header:"`},
 		{[]string{"--rules", rules, t.TempDir()}, 2, "is a directory"},
 		{[]string{"--rules", rules, "-", log, "-"}, 2, "replay can read standard input only once"},
-		{[]string{"--rules", rules, rules}, 1, "the first lines are in none of the formats"},
+		{[]string{"--rules", rules, "--html", page, rules}, 1, "the first lines are in none of the formats"},
 	})
+	_, err := os.Stat(page)
+	expect.True(t, errors.Is(err, fs.ErrNotExist), "a failed replay leaves a page: %v", err)
 }
 
 func TestBars(t *testing.T) {
