@@ -52,23 +52,26 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 
 // settle settles the claims of a rule at a cost. An empty rule means all rules.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
-	of := func(held bool) []Settlement {
-		return c.unsettled(nil, func(_ int, a *asked) (int, bool) { return cost, a.hold == held && (rule == "" || rule == a.rule.Name) })
+	of := func(held bool, by decider) []Settlement {
+		return c.unsettled(nil, func(_ int, a *asked) (int, bool) {
+			return cost, a.hold == held && a.by == by && (rule == "" || rule == a.rule.Name)
+		})
 	}
-	charged, held := of(false), of(true)
-	var errs [2]error
-	if len(charged) > 0 {
-		_, err := c.storeOf(charged).settle(ctx, charged)
-		errs[0] = unavailable(err)
-	}
-	if len(held) > 0 {
-		var e ending
-		for i := range held {
-			e.outcome.Cost += max(held[i].Cost, 1)
+	var errs []error
+	for _, by := range [...]decider{byStore, byFallback} { // the store may have gone down, or come back, before the turn of the request
+		if charged := of(false, by); len(charged) > 0 {
+			_, err := c.storeOf(charged).settle(ctx, charged)
+			errs = append(errs, unavailable(err))
 		}
-		errs[1] = c.settleHeld(ctx, held, e)
+		if held := of(true, by); len(held) > 0 {
+			var e ending
+			for i := range held {
+				e.outcome.Cost += max(held[i].Cost, 1)
+			}
+			errs = append(errs, c.settleHeld(ctx, held, e))
+		}
 	}
-	return errors.Join(errs[:]...)
+	return errors.Join(errs...)
 }
 
 // Renew extends the holds of d by another minute, unless they have been settled or have ended. A hold ends 60 to 66

@@ -150,7 +150,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down, local := false, new(core.MemoryStore)
 		store := &onlyHolds{hooked: &hooked{take: func() {}}, down: &down}
-		l := core.Must(core.New(append(holding(), waiting("1/m;burst=1", time.Hour)), core.WithStore(store), core.WithFallback(local)))
+		bans := core.Rule{Name: "bans", Key: constKey, Limits: core.MustParseLimits("5/h;ban=2h")}
+		l := core.Must(core.New(append(holding(), waiting("1/m;burst=1", time.Hour), bans), core.WithStore(store), core.WithFallback(local)))
 		_, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
 		down = true
 		g, err := l.Guard(t.Context(), get("/"), nil)
@@ -160,6 +161,8 @@ func TestOutageBeforeTheTurn(t *testing.T) {
 		expect.NoError(t, l.Refund(t.Context(), g.Decision()), "Refund")
 		g.End()
 		d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"})
+		charged, err := local.Take(t.Context(), []core.Claim{{Rule: "bans", Key: "const:all", Limits: bans.Limits, Peek: true}}, nil)
+		expect.True(t, err == nil && charged[0].Remaining == 5, "charged in the fallback: %+v, %v", charged, err)
 		expect.True(t, d.Wait == 0 && local.Stats().Held == 0, "%+v, %d claims held in the fallback", d, local.Stats().Held)
 	})
 }
