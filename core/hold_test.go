@@ -238,7 +238,7 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 func TestBan(t *testing.T) {
 	s, fallback := new(settler), new(settler)
 	l := withStore(s, []core.Rule{perHour("login", 5)}, core.WithFallback(fallback))
-	must.Do(t, l.Ban(t.Context(), "login", "k", time.Hour))
+	must.Do(t, l.Ban(t.Context(), "login", "k", time.Hour-1)) // in whole microseconds, rounded up
 	const longest = 10 * 365 * 24 * time.Hour
 	must.Do(t, l.Ban(t.Context(), "login", "k", longest))
 	s.want(t, "ban login 1h0m0s", "ban login 87600h0m0s")

@@ -47,7 +47,7 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 		return prefix(err)
 	}
 	ctx = orBackground(ctx)
-	ban := []Settlement{{Rule: rule, Key: key, Ban: d}}
+	ban := []Settlement{{Rule: rule, Key: key, Ban: (d + time.Microsecond - 1).Truncate(time.Microsecond)}} // not shorter than d
 	_, err = l.store.settle(ctx, ban)
 	_, local := l.fallback.settle(ctx, ban)
 	return prefix(unavailable(errors.Join(err, local)))
