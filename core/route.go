@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -53,7 +54,8 @@ func Route(r *http.Request) (string, error) {
 	if errors.Is(hint, ErrBadKey) {
 		return "", hint
 	}
-	return "", invalid("the route of the request is not known here: %v", cmp.Or(hint, errNoRouter))
+	text := fmt.Sprintf("the route of the request is not known here: %v", cmp.Or(hint, errNoRouter))
+	return "", &textError{text, []error{ErrInvalid, errNoRouter}}
 }
 
 var errNoRouter = errors.New("check it in a handler of an http.ServeMux, or use an adapter")

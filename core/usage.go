@@ -11,8 +11,8 @@ import (
 
 // Usage returns what the sender of r has left under every rule of l for which r has a key, whatever the Routes and the
 // Match of the rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store for each 64
-// rules. It charges nothing and calls no observer. It leaves out rules that have no key for r, so the decision may have
-// no results.
+// rules. It charges nothing and calls no observer. It leaves out rules that have no key for r, or whose key contains a
+// route that is not known here, so the decision may have no results.
 //
 // It returns the same errors as Check. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) Usage(r *http.Request) (Decision, error) {
@@ -108,7 +108,7 @@ func (a *asked) usage(r *http.Request, c *receipt) (ok bool, err error) {
 	case c.extra != nil && c.extra.route != nil:
 		c.extra.route = nil
 		return false, nil
-	case errors.Is(err, ErrNoKey):
+	case errors.Is(err, ErrNoKey), errors.Is(err, errNoRouter):
 		return false, nil
 	}
 	return err == nil, err

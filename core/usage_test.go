@@ -32,6 +32,7 @@ func TestUsage(t *testing.T) {
 	never := func(*http.Request) bool { return false }
 	rules := []core.Rule{
 		{Name: "routes", Key: func(r *http.Request) (string, error) { return core.RoutePattern(r), nil }, Limits: []core.Limit{core.PerDay(50)}},
+		{Name: "route", Key: core.Route, Limits: []core.Limit{core.PerDay(50)}},
 		{Name: "plan", Key: header("User"), Limits: []core.Limit{core.PerMonth(100), core.PerMinute(10)}, Routes: []string{"POST /orders"}},
 		{Name: "team", Key: header("Team"), Limits: []core.Limit{core.PerHour(5)}},
 		{Name: "export", Key: header("User"), Limits: []core.Limit{core.PerDay(50)}, Match: never, Cost: func(*http.Request) int { return 20 }},
