@@ -156,16 +156,17 @@ var holdRows = []row{
 var banRows = []row{
 	{"a ban lasts for its duration, under every limit", func(s *suite) {
 		s.now()
+		s.take(claim("key", together, 2))
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: minute})
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 100 * ms})
 		for _, r := range s.take(claim("key", together+", 3 at once", 1)) {
-			if r.Allowed || r.Remaining != 0 || r.RetryAfter > minute || r.RetryAfter < minute-s.late() || r.ResetAfter < r.RetryAfter {
-				s.Errorf("%+v, want a wait of 1m", r)
+			if r.Allowed || r.Remaining != 0 || r.RetryAfter > minute || r.RetryAfter < minute-s.late() || r.RefillAfter != r.RetryAfter || r.ResetAfter < r.RetryAfter {
+				s.Errorf("%+v, want a wait of 1m for one request", r)
 			}
 		}
 		s.expect(words("yes 4"), claim("other", "5/d", 1))
 		s.wait(minute)
-		s.expect(words("yes 4"), claim("key", "5/d", 1))
+		s.expect(words("yes 2"), claim("key", "5/d", 1))
 	}},
 	{"a reset lifts a ban, and leaves what is held", func(s *suite) {
 		held := s.charge(hold(claim("key", "5/d", 2)))

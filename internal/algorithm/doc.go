@@ -4,7 +4,7 @@
 //	if wait := s.Open(cost); wait == 0 {
 //		limit.Row.Charge(&s, cost)
 //	}
-//	s.Report(&usage)
+//	s.Report(&usage, 0)
 //
 // It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch. The Lua files of internal/redisx
 // have the functions of Row under the same names, and tests compare both with internal/oracle.

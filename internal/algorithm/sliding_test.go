@@ -107,7 +107,7 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 					must.Equal(t, s.Open(cost), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
 				}
 				var u Usage
-				if s.Report(&u); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
+				if s.Report(&u, 0); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
 					t.Fatalf("width %d, step %d: %+v", width, step, u)
 				}
 			}

@@ -147,8 +147,9 @@ func (s *State) granted(after int64) (n, stays int64) {
 	return n, until - s.Now
 }
 
-// Report sets u to what the capacity and the grants leave.
-func (s *State) Report(u *Usage) {
+// Report sets u to what the capacity and the grants leave. If the pair is banned for ban microseconds more, that is nothing: Refill is
+// then until there is one request, after the ban.
+func (s *State) Report(u *Usage, ban int64) {
 	l, granted := s.Limit, int64(0)
 	if s.Cells != nil {
 		granted, _ = s.granted(0)
@@ -159,7 +160,10 @@ func (s *State) Report(u *Usage) {
 		until := l.Row.UntilUsed
 		u.Refill, u.Reset = until(s, (l.Capacity-u.Remaining-1)*l.Period), until(s, 0)
 	default:
-		u.Refill, u.Reset = s.WaitFor(u.Remaining+1, 0), s.untilUsed(0)
+		if ban > 0 {
+			u.Remaining = 0
+		}
+		u.Refill, u.Reset = s.WaitFor(u.Remaining+1, ban), s.untilUsed(0)
 		if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
 			u.Reset = max(u.Reset, u.Refill)
 		}

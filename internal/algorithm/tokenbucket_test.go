@@ -102,7 +102,7 @@ func TestLevelAboveFullIsExact(t *testing.T) {
 	b := Bucket{}.Charge(l, 100).Charge(l, 563)
 	s := &State{Limit: l, Bucket: b, used: b.Level}
 	var u Usage
-	if s.Report(&u); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
+	if s.Report(&u, 0); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
 		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
 	}
 	b = b.Charge(l, MaxExact)

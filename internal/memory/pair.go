@@ -257,7 +257,7 @@ func (c *call) decide(dryRuns bool) bool {
 func (o *Op) delay(a *ask) {
 	if held := o.heldOf(a); held > 0 && a.retry == 0 {
 		var u algorithm.Usage
-		if a.Report(&u); u.Remaining < a.asked+held {
+		if a.Report(&u, 0); u.Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint
 		}
 	}
@@ -330,7 +330,7 @@ func (c *call) report(answers []Answer) {
 		for j := range asks {
 			a, answer := &asks[j], &answers[j]
 			answer.Retry, answer.Wait = a.retry, a.wait
-			if a.Report(&answer.Usage); a.Cells != nil {
+			if a.Report(&answer.Usage, o.banned); a.Cells != nil {
 				answer.Usage.Hold(o.heldOf(a), o.banned)
 			}
 		}

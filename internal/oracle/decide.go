@@ -146,14 +146,19 @@ func (a *ask) result(now int64) core.Result {
 	if a.limit.Rate > 0 {
 		r.Granted = int(a.capacity(now)) - a.limit.Capacity()
 	}
-	free := a.free(now, now)
+	free, ban := a.free(now, now), a.ban(now)
 	left := atLeastZero(free)
 	if a.id.algorithm != core.TokenBucket && a.limit.Rate > 0 {
 		r.Over = int(atLeastZero(new(big.Rat).Neg(free)))
 	}
 	empty := func(then int64) bool { return a.state.used(a.limit, now, then).Sign() == 0 }
 	if a.limit.Rate > 0 && (left == 0 || !empty(now)) { // else nothing is missing
-		r.RefillAfter = a.after(now, func(then int64) bool { return a.free(now, then).Cmp(whole(left+1)) >= 0 })
+		if ban > 0 {
+			left = 0
+		}
+		r.RefillAfter = a.after(now, func(then int64) bool {
+			return then >= now+ban.Microseconds() && a.free(now, then).Cmp(whole(left+1)) >= 0
+		})
 		r.ResetAfter = a.after(now, empty)
 		if left == 0 { // perhaps not before a grant that takes away has ended
 			r.ResetAfter = max(r.ResetAfter, r.RefillAfter)
@@ -161,12 +166,12 @@ func (a *ask) result(now int64) core.Result {
 			r.RefillAfter = min(r.RefillAfter, r.ResetAfter)
 		}
 	}
-	least := a.ban(now)
+	least := ban
 	if a.held().Sign() > 0 {
 		least = max(least, hint*time.Microsecond)
 	}
 	r.RefillAfter, r.ResetAfter = max(r.RefillAfter, least), max(r.ResetAfter, least)
-	if a.ban(now) == 0 {
+	if ban == 0 {
 		r.Remaining = int(atLeastZero(free.Sub(free, a.held())))
 	}
 	return r

@@ -164,8 +164,8 @@ local function fallsTo(l, now, target, least)
 end
 
 -- report returns what a limit leaves, negative if more is used than there is, and the waits until there is one more and until
--- nothing is used: none if nothing is used and something is left.
-local function report(l, now)
+-- nothing is used: none if nothing is used and something is left. During a ban, one more is one at all.
+local function report(l, now, ban)
   if l.isStateless then
     return l.full, 0, 0
   end
@@ -179,8 +179,8 @@ local function report(l, now)
   if used == 0 and free > 0 then
     return free, 0, 0
   end
-  local refill, reset = fallsTo(l, now, l.full - (max(0, free) + 1) * period), untilSiblings(l, now, 0, l.untilUsed(l, now, 0))
-  if free <= 0 then -- perhaps not before a grant that takes away has ended
+  local refill, reset = fallsTo(l, now, l.full - ((ban and 0 or max(0, free)) + 1) * period, ban), untilSiblings(l, now, 0, l.untilUsed(l, now, 0))
+  if ban or free <= 0 then -- perhaps not before a grant that takes away has ended
     return free, refill, max(reset, refill)
   end
   return free, refill < 0 and reset or min(refill, reset), reset

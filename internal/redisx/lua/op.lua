@@ -256,13 +256,13 @@ local function reportEach(plan, now, code)
     if not l.isStateless and (plan.shared or l.siblings) then -- a charge may have changed the state
       openState(l, now)
     end
-    local pair, granted, free, refill, reset = l.pair, 0, report(l, now)
+    local pair, granted = l.pair, 0
+    local ban = pair.cells[1] and pair.bannedUntil > now and pair.bannedUntil - now
+    local free, refill, reset = report(l, now, ban)
     if pair.cells[1] then
-      local held, ban = heldOf(l), pair.bannedUntil - now
-      local least = max(held > 0 and hint or 0, ban)
-      if free >= 0 then
-        free = ban > 0 and 0 or max(0, free - held)
-      end
+      local held = heldOf(l)
+      local least = max(held > 0 and hint or 0, ban or 0)
+      free = free < 0 and free or ban and 0 or max(0, free - held)
       if pair.grants > 0 and l.rate > 0 then
         granted = min(grantedAt(l, now), l.mostGranted)
       end
