@@ -168,6 +168,10 @@ var rare = map[string][]Step{
 	"holds that end together are charged in the order in which they began": {
 		hold("20/m", 5), hold("10/m", 3), hold("20/m", 1), after(70*time.Second, peek("20/m", 1)),
 	},
+	"holds of two pairs with equal limits end in one call": {
+		together(hold("9/h;fixed-window", 5), withKey("y", hold("9/h;fixed-window", 1))),
+		after(72*time.Second, together(peek("9/h;fixed-window", 1), withKey("y", peek("9/h;fixed-window", 1)))), peek("9/h;fixed-window", 1),
+	},
 	"holds fill an empty bucket of coarse ticks": {
 		hold("30/3650d", 30), hold("30/3650d", 30), hold("100000/30d", 100_000), hold("100000/30d", 1), hold("1000/365d", 1000), hold("1000/365d", 1),
 	},
@@ -291,6 +295,11 @@ func dryHold(limit string, cost int) Step {
 func mayWait(limit string, cost int) Step {
 	s := take(limit, cost)
 	s.Claims[0].MaxWait = time.Hour
+	return s
+}
+
+func withKey(key string, s Step) Step {
+	s.Claims[0].Key = key
 	return s
 }
 

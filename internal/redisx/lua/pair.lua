@@ -247,7 +247,7 @@ local function advanceCells(pair, now)
     elseif cell.kind == holdCell then
       pair.dirty = true
       for _, l in ipairs(cell.group or none) do
-        l.pair = pair
+        l.pair, l.own = pair, {kind = l.kind, sibling = l.sibling, algorithm = l.algorithm} -- other pairs have the group, too
         openState(l, cell.ends)
         chargeState(l, cell.ends, cell.n, l.charge)
       end
