@@ -73,7 +73,7 @@ func (l *Limiter) current() (*ruleset, error) {
 	return nil, invalid("the limiter was not made by New")
 }
 
-// MayWait is for adapters. It reports whether a rule of l lets requests wait.
+// MayWait is for adapters. It reports whether a rule of l has a MaxWait.
 func (l *Limiter) MayWait() bool {
 	rules, err := l.current()
 	return err == nil && rules.mayWait

@@ -15,7 +15,7 @@ type ruleset struct {
 	byName  map[string]*activeRule
 	routes  *routes.Index // finds the rules by their Routes; nil if no rule has any, and all apply
 	all     []int         // the indexes of the rules
-	mayWait bool          // a rule that is not a dry run has a MaxWait
+	mayWait bool          // a rule has a MaxWait
 }
 
 // An activeRule is a Rule of a ruleset.
@@ -47,7 +47,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 			errs = append(errs, inRule(r.Name, invalid("name is not unique; give each rule a Name of its own")))
 		}
 		errs = append(errs, inRule(r.Name, r.validate()))
-		s.mayWait = s.mayWait || r.MaxWait > 0 && !r.DryRun
+		s.mayWait = s.mayWait || r.MaxWait > 0
 		s.byName[r.Name] = r
 	}
 	if always > maxClaims {

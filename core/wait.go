@@ -42,16 +42,16 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 
 // decide decides the claims of c; r is nil for Take. It returns how long the store took.
 //
-// A request that may wait does so for at most the time left. Take has no such deadline, because its caller does not wait for
-// the turn within ctx.
+// A request that may wait does so for at most the time left, and a dry run books no later turn. Take has no such deadline, because its
+// caller does not wait for the turn within ctx.
 func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	switch {
-	case r == nil && !c.sleeps || !mayWait(c.claims()):
+	case r == nil && !c.sleeps:
 		return l.decideOnce(ctx, c, maxMaxWait)
-	case c.sleeps:
+	case c.sleeps && mayWait(c.claims()):
 		return l.decideInTurn(ctx, r, c)
 	}
-	return l.decideOnce(ctx, c, timeLeft(ctx, r, false))
+	return l.decideOnce(ctx, c, timeLeft(ctx, r, c.sleeps))
 }
 
 // mayWait reports whether a request may have to wait for one of claims.

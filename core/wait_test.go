@@ -332,7 +332,8 @@ func TestResetKeepsTurns(t *testing.T) {
 	})
 }
 
-// TestDryRunBooks checks that a dry run books turns, says how long a request would wait, and never waits.
+// TestDryRunBooks checks that a dry run books turns, says how long a request would wait, and never waits. It books no turn that a
+// deadline is too early for.
 func TestDryRunBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := waiting("10/s;burst=1", 150*time.Millisecond)
@@ -346,6 +347,16 @@ func TestDryRunBooks(t *testing.T) {
 			if err != nil || !d.Allowed || d.Wait != 0 || d.Results[0].Allowed != want.Allowed || d.Results[0].Wait != want.Wait ||
 				d.Results[0].RetryAfter != want.RetryAfter || time.Since(begun) > 0 {
 				t.Errorf("request %d after %v: %+v, %v; want %+v at once", i, time.Since(begun), d, err, want)
+			}
+		}
+		l = core.Must(core.New([]core.Rule{r}))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // the turn of the second request
+		defer cancel()
+		for _, fits := range []bool{true, false} {
+			d, err := l.Wait(ctx, job)
+			g, guardErr := l.Guard(ctx, get("/"), nil) // of another key
+			for _, d := range []core.Decision{d, g.Decision()} {
+				expect.True(t, err == nil && guardErr == nil && d.Allowed && d.Results[0].Allowed == fits, "%+v, %v, %v; want that it fits: %t", d, err, guardErr, fits)
 			}
 		}
 	})
