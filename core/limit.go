@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -181,11 +182,8 @@ func (l Limit) Capacity() int {
 // Width is for stores. It returns the length of a sub-bucket of a SlidingWindow: Period / Buckets, rounded up to whole
 // microseconds.
 func (l Limit) Width() time.Duration {
-	n := int64(l.Buckets)
-	if n == 0 {
-		n = bucketsIfZero
-	}
-	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), n)) * time.Microsecond
+	n := cmp.Or(l.Buckets, bucketsIfZero)
+	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), int64(n))) * time.Microsecond
 }
 
 // canWait reports whether a request can wait for its turn under l.

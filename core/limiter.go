@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync/atomic"
@@ -27,8 +28,8 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	errs := c.apply(opts)
 	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger, lines: make(map[failureKind]failureLine)}}
 	l.waiting.most, l.waiting.by = int64(c.maxWaiting), make(map[Pair]int64)
-	l.store = newStoreClient(orMemory(c.store), c.timeout, l.reporter)
-	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
+	l.store = newStoreClient(cmp.Or[Store](c.store, new(MemoryStore)), c.timeout, l.reporter)
+	l.fallback = newStoreClient(cmp.Or[Store](c.fallback, new(MemoryStore)), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
 	errs = append(append(errs, mistakes...), sharers.add(l, c.store, c.fallback)...)
@@ -36,14 +37,6 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 		return nil, prefix(err)
 	}
 	return l, nil
-}
-
-// orMemory returns s or, if it is nil, a MemoryStore.
-func orMemory(s Store) Store {
-	if s == nil {
-		return new(MemoryStore)
-	}
-	return s
 }
 
 // Must returns l, or panics if err is not nil. Use it around New if the rules are constants of your program.

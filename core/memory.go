@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -41,13 +42,7 @@ type MemoryStore struct {
 	store *memory.Store
 }
 
-func (m *MemoryStore) init() {
-	keys := m.MaxKeys
-	if keys == 0 {
-		keys = defaultMaxKeys
-	}
-	m.store = memory.New(keys, m.Now)
-}
+func (m *MemoryStore) init() { m.store = memory.New(cmp.Or(m.MaxKeys, defaultMaxKeys), m.Now) }
 
 // Validate returns an error that wraps ErrInvalid if a field of m is invalid. New calls it.
 func (m *MemoryStore) Validate() error {

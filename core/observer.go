@@ -75,10 +75,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 		return err
 	}
 	o := observations.Get().(*Observation)
-	if cap(o.Claims) < len(claims) {
-		o.Claims = make([]Claim, len(claims))
-	}
-	o.Claims = o.Claims[:len(claims)]
+	o.Claims = slices.Grow(o.Claims, len(claims))[:len(claims)]
 	for i := range claims {
 		claims[i].makeClaim(&o.Claims[i])
 	}
