@@ -138,18 +138,13 @@ func (l Limit) From(day int) Limit {
 
 // onCalendar returns l with a Calendar instead of its Period, if the period is a day or a week.
 func (l Limit) onCalendar() Limit {
-	if l.Calendar.Unit != 0 {
-		return l
+	switch {
+	case l.Calendar.Unit != 0:
+	case l.Period == day:
+		l.Calendar.Unit, l.Period = CalendarDay, 0
+	case l.Period == 7*day:
+		l.Calendar.Unit, l.Period = CalendarWeek, 0
 	}
-	switch l.Period {
-	case day:
-		l.Calendar.Unit = CalendarDay
-	case 7 * day:
-		l.Calendar.Unit = CalendarWeek
-	default:
-		return l
-	}
-	l.Period = 0
 	return l
 }
 

@@ -219,13 +219,9 @@ var otherAlgorithmNames = map[string]Algorithm{
 // optionMistake returns the error for an option that is unknown or, if twice is true, repeated.
 func optionMistake(option string, twice bool) error {
 	const want = "option %q: want an algorithm (%s), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most%s"
-	names := strings.Join(algorithms[:InFlight], ", ")
-	name, value, ok := strings.Cut(option, "=")
+	name, _, _ := strings.Cut(option, "=")
+	after := option[len(name):]
 	name = strings.TrimSpace(name)
-	after := ""
-	if ok {
-		after = "=" + value
-	}
 	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban", "tz", "from", "calendar"}, algorithms[:InFlight]...), after)
 	a, other := otherAlgorithmNames[strings.ToLower(name)]
 	switch {
@@ -242,7 +238,7 @@ func optionMistake(option string, twice bool) error {
 	case strings.Contains(option, "/"):
 		hint = "; limits are separated by commas"
 	}
-	return invalid(want, option, names, hint)
+	return invalid(want, option, strings.Join(algorithms[:InFlight], ", "), hint)
 }
 
 // periodMistake returns the error for a period.
