@@ -14,14 +14,11 @@ type Option func(*config)
 // prefix is printable ASCII without spaces, braces or backslashes.
 func WithPrefix(prefix string) Option {
 	return func(c *config) {
-		for i := range len(prefix) {
-			if b := prefix[i]; b <= ' ' || b > '~' || strings.IndexByte(`{}\`, b) >= 0 {
-				c.invalid("WithPrefix: prefix %q must be printable ASCII without spaces, braces or backslashes", prefix)
-				return
-			}
-		}
-		if prefix == "" {
+		switch {
+		case prefix == "":
 			c.invalid("WithPrefix: prefix is empty; want the name of your service, or leave the option out")
+		case strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`{}\`, r) }):
+			c.invalid("WithPrefix: prefix %q must be printable ASCII without spaces, braces or backslashes", prefix)
 		}
 		c.Prefix = prefix
 	}

@@ -52,7 +52,7 @@ var _ core.LocalTaker = (*Store)(nil)
 // core.New, which calls Validate.
 func New(client redis.UniversalClient, opts ...Option) *Store {
 	c := config{Options: redisx.Options{Prefix: defaultPrefix, DenyCache: defaultDenyCache}}
-	if isNil(client) {
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		c.invalid("client is nil; want one such as redis.NewClient returns")
 	}
 	for _, opt := range opts {
@@ -70,15 +70,6 @@ func New(client redis.UniversalClient, opts ...Option) *Store {
 		s.shared.secret = sha256.Sum256(c.Secret)
 	}
 	return s
-}
-
-// isNil reports whether client is nil or a nil pointer.
-func isNil(client redis.UniversalClient) bool {
-	if client == nil {
-		return true
-	}
-	v := reflect.ValueOf(client)
-	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Validate returns an error that joins all mistakes in the arguments of New and wraps core.ErrInvalid, or nil if there
