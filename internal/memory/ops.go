@@ -142,9 +142,7 @@ func (o *Op) hasRoom() bool {
 // grant gives all limits of o more requests, or takes them away. States that the pair shares with others, because the
 // store is full, stay unchanged: a grant to them would admit the others again.
 func (c *call) grant(o *Op) {
-	for i := range o.asks {
-		o.asks[i].Open(0)
-	}
+	o.openAll()
 	c.place(o)
 	for i := range o.asks {
 		a := &o.asks[i]

@@ -26,7 +26,6 @@ type call struct {
 type room struct {
 	store *Store
 	asks  []ask // for any call
-	own   []ask // for the limits of all ops
 }
 
 // work is what a call does for one op, and what the pair remembers whatever its limits are.
@@ -70,7 +69,6 @@ func (c *call) open(s *Store) {
 			c.asks = asks
 		}
 	}
-	c.own = asks[:limits]
 	for i := range ops {
 		o := &ops[i]
 		o.shard = &s.shards[o.Pair.shard()]
@@ -116,12 +114,14 @@ func (c *call) endHolds() (ended bool) {
 // close unlocks the shards. It clears pointers, so that the room keeps neither limits nor an old table in memory after the table has
 // grown.
 func (c *call) close() {
-	asks := c.own
-	for i := range asks {
-		a := &asks[i]
-		a.Limit, a.Stored, a.Run, a.Cells = nil, nil, nil, nil
+	ops := c.ops
+	for i := range ops {
+		asks := ops[i].asks
+		for j := range asks {
+			a := &asks[j]
+			a.Limit, a.Stored, a.Run, a.Cells = nil, nil, nil, nil
+		}
 	}
-	c.own = nil
 	for set := c.shards; set != 0; set &= set - 1 {
 		c.store.shards[bits.TrailingZeros64(set)].Unlock()
 	}
@@ -310,10 +310,9 @@ func (c *call) chargeAll(dryRuns bool) {
 	}
 }
 
-// openAll opens the states of o.
 func (o *Op) openAll() {
 	for i := range o.asks {
-		o.asks[i].Open(o.asks[i].asked)
+		o.asks[i].Open(0)
 	}
 }
 

@@ -24,19 +24,15 @@ func (c *call) placeAll(dryRun bool) bool {
 // place gives o the records that it lacks for what it charges, or remembers as cells. That may move the records of others and, in a
 // full store, several asks may get the same record.
 func (c *call) place(o *Op) {
-	placed := false
 	if (o.record == nil || o.record.Pair != o.Pair.id) && o.needsCells() {
 		c.placeOne(o, algorithm.CellsKind, 0)
-		placed = true
 	}
 	for i := range o.asks {
 		if a := &o.asks[i]; (a.Stored == nil || a.id != o.Pair.id) && o.charges(a) {
 			c.placeOne(o, a.Limit.Kind, a.Limit.Sibling)
-			placed = true
 		}
 	}
-	if placed {
-		c.placed = true
+	if c.placed {
 		c.find(o)
 	}
 }
@@ -62,6 +58,7 @@ func (o *Op) charges(a *ask) bool {
 // placeOne gives the pair of o a record of a kind, or one to share.
 func (c *call) placeOne(o *Op, kind uint64, sibling uint32) {
 	s, id := o.shard, o.Pair.id
+	c.placed = true
 	switch {
 	case s.find(id, kind) != nil:
 	case c.makeRoom(o, kind):
