@@ -72,18 +72,15 @@ func timeLeft(ctx context.Context, r *http.Request, sleeps bool) time.Duration {
 	if limited {
 		left = min(left, time.Until(deadline))
 	}
-	if r == nil {
-		if limited {
-			left = (left - 1).Truncate(time.Microsecond)
-		}
-		return max(left, 0)
-	}
-	if sleeps {
+	if r != nil && sleeps {
 		if timeout := timeoutOf(ctx, r); timeout > 0 && !extend(ctx, 0) {
 			left, limited = min(left, timeout), true
 		}
 	}
-	if limited {
+	switch {
+	case limited && r == nil:
+		left = (left - 1).Truncate(time.Microsecond)
+	case limited:
 		left = (left - reserve/2).Truncate(reserve)
 	}
 	return max(left, 0)
@@ -149,7 +146,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		return err
 	}
 	l.waiting.restrict(claims, r)
-	early := c.beforeTurn()
+	early, later := c.inTurn()
 	if err = decide(&early, left); err != nil {
 		return took, err
 	}
@@ -159,12 +156,11 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		for i := range claims {
 			claims[i].now = !claims[i].dryRun
 		}
-		early = c.beforeTurn()
+		early, later = c.inTurn()
 		if err = decide(&early, left); err != nil {
 			return took, err
 		}
 	}
-	later := c.atTurn()
 	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
 		l.leave(&early)
 		if err = decide(&later, 0); err != nil || !later.allowed {
@@ -205,11 +201,14 @@ func (a *asked) isAtTurn() bool {
 	return a.hold || !a.peek && slices.ContainsFunc(a.set.limits, func(l Limit) bool { return l.Ban > 0 })
 }
 
-// beforeTurn returns what to ask for before the turn of c's request: a peek of the rates of claims that are held or charged at its turn.
-func (c *receipt) beforeTurn() receipt {
-	early := receipt{limiter: c.limiter, nested: c.nested, sleeps: c.sleeps}
+// inTurn returns what to ask for before the turn of c's request, and later at its turn. Claims that are held or charged at the turn are
+// peeks of their rates before it.
+func (c *receipt) inTurn() (early, later receipt) {
+	early.limiter, early.nested, early.sleeps = c.limiter, c.nested, c.sleeps
+	later.limiter = c.limiter
 	for _, a := range c.claims() {
 		if a.isAtTurn() {
+			*later.add() = a
 			a.hold, a.peek = false, true
 			if a.set.inFlight {
 				a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
@@ -220,18 +219,7 @@ func (c *receipt) beforeTurn() receipt {
 		}
 		*early.add() = a
 	}
-	return early
-}
-
-// atTurn returns what to ask for at the turn of c's request.
-func (c *receipt) atTurn() receipt {
-	later := receipt{limiter: c.limiter}
-	for _, a := range c.claims() {
-		if a.isAtTurn() {
-			*later.add() = a
-		}
-	}
-	return later
+	return early, later
 }
 
 // addLater replaces the peeks in c, the decision before the turn, by later, which decides them at the turn.
