@@ -10,15 +10,9 @@ import (
 	"time"
 )
 
-// units are the units in which String writes a period, largest first.
-var units = []struct {
-	name string
-	size time.Duration
-}{
-	{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond},
-}
+// written are the units in which String writes a period, largest first.
+var written = []string{"d", "h", "m", "s", "ms", "us"}
 
-// unitNames are all names of units.
 var unitNames = map[string]time.Duration{
 	"us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
@@ -290,9 +284,9 @@ func (l Limit) String() string {
 const atOnce = " at once"
 
 func periodString(p time.Duration) string {
-	for _, u := range units {
-		if p >= u.size && p%u.size == 0 {
-			return strconv.FormatInt(int64(p/u.size), 10) + u.name
+	for _, name := range written {
+		if size := unitNames[name]; p >= size && p%size == 0 {
+			return strconv.FormatInt(int64(p/size), 10) + name
 		}
 	}
 	return p.String()
