@@ -23,11 +23,9 @@ type refill struct {
 
 // wait waits for r until ctx is done or r is late.
 func (r *refill) wait(ctx context.Context) {
-	late := time.NewTimer(time.Until(r.ends))
-	defer late.Stop()
 	select {
 	case <-r.done:
-	case <-late.C:
+	case <-time.After(time.Until(r.ends)):
 	case <-ctx.Done():
 	}
 }
