@@ -13,7 +13,6 @@ type restored struct {
 	before *carried
 }
 
-// Value implements context.Context.
 func (c *restored) Value(key any) any {
 	if key == (contextKey{}) {
 		return c.before

@@ -137,7 +137,6 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 	return len(further)
 }
 
-// decisionOf returns the joint decision of receipts.
 func decisionOf(receipts []*receipt) (d Decision) {
 	for i, c := range receipts {
 		if one := c.view(new([1]Result)); i == 0 {

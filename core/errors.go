@@ -106,7 +106,6 @@ func within(place string, err error) error {
 	})
 }
 
-// inRule is within for a rule.
 func inRule(rule string, err error) error { return within(fmt.Sprintf("rule %q", rule), err) }
 
 // A prefixed error is an error of an exported function: its text begins with "spillgate: ".

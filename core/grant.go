@@ -80,7 +80,6 @@ type Grants struct {
 // keptGrants is how many grants a limiter remembers.
 const keptGrants = 100
 
-// grants remembers the grants of a limiter.
 type grants struct {
 	mu sync.Mutex
 	Grants

@@ -186,7 +186,6 @@ func carriedBy(ctx context.Context) *carried {
 	return c
 }
 
-// Value implements context.Context.
 func (c *carried) Value(key any) any {
 	switch {
 	case key == contextKey{}:

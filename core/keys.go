@@ -32,7 +32,6 @@ func (l *Limiter) ofKey(verb, rule, key string, limits []Limit) (a asked, err er
 	return a, within(fmt.Sprintf("%s of rule %q", verb, rule), err)
 }
 
-// maxBan is the longest ban.
 const maxBan = maxPeriod
 
 // Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of

@@ -60,7 +60,6 @@ const (
 	InFlight
 )
 
-// algorithms are the names of all algorithms.
 var algorithms = algorithm.Names(algorithm.Algorithm(len(algorithm.Table)))
 
 // String returns the algorithm's name in the notation of ParseLimits, such as "sliding-log".

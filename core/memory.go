@@ -103,7 +103,6 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	return dst, nil
 }
 
-// kindOf returns what a claim asks of a pair.
 func kindOf(peek, hold bool) memory.Kind {
 	switch {
 	case peek:

@@ -21,7 +21,6 @@ var unitNames = map[string]time.Duration{
 	"d": day, "day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
 }
 
-// calendarNames are the units whose length varies.
 var calendarNames = map[string]CalendarUnit{"month": CalendarMonth, "months": CalendarMonth, "year": CalendarYear, "years": CalendarYear}
 
 // ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d, w or a word
@@ -235,7 +234,6 @@ func optionMistake(option string, twice bool) error {
 	return invalid(want, option, strings.Join(algorithms[:InFlight], ", "), hint)
 }
 
-// periodMistake returns the error for a period.
 func periodMistake(period string) error {
 	unit := strings.TrimLeft(period, "0123456789 ")
 	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "month", "year"), "")

@@ -45,7 +45,6 @@ type asked struct {
 	settled bool
 }
 
-// A decider says who decides a claim.
 type decider uint8
 
 const (
@@ -69,7 +68,6 @@ func (a *asked) maxWait(most time.Duration) time.Duration {
 	return min(a.rule.MaxWait, most)
 }
 
-// resultCount returns how many results a has.
 func (a *asked) resultCount() int {
 	if a.by == byNobody {
 		return 0
@@ -126,7 +124,6 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// claims returns what c asks for.
 func (c *receipt) claims() []asked {
 	switch {
 	case c.single:
@@ -151,7 +148,6 @@ func (c *receipt) add() *asked {
 	return &e.claims[len(e.claims)-1]
 }
 
-// drop removes the claim that was added last.
 func (c *receipt) drop() {
 	if c.single {
 		c.single, c.claim[0] = false, asked{}
@@ -271,7 +267,6 @@ func (c *receipt) keyOf(rule string) (key string, ok bool) {
 	return "", false
 }
 
-// isEmpty reports whether c has no claims.
 func (c *receipt) isEmpty() bool { return len(c.claims()) == 0 }
 
 // waits reports whether the request of c waits for its turn.

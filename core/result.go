@@ -91,7 +91,6 @@ func tightest(results []Result) int {
 	return best
 }
 
-// tighter reports whether a constrains more than b.
 func tighter(a, b *Result) bool {
 	switch {
 	case a.Allowed != b.Allowed:

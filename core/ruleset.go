@@ -76,7 +76,6 @@ func cloneRules(rules []Rule) []Rule {
 	return rules
 }
 
-// noRule returns the error that s has no rule of this name.
 func (s *ruleset) noRule(name string) error {
 	return invalid("there is no rule %q%s", name, s.meant(name))
 }

@@ -31,7 +31,6 @@ func (w Window) Advance(l *Limit, now, offset int64) Window {
 	return w
 }
 
-// window returns the window in r.
 func (r *Record) window() Window {
 	length := r.micros()
 	if length >= firstCalendar {
@@ -44,7 +43,6 @@ func (r *Record) setWindow(w *Window) {
 	r.Level, r.At, r.Extra = w.Used, w.Start, uint32((w.End-w.Start)/1_000_000)
 }
 
-// fixedWindow is the row of FixedWindow.
 var fixedWindow = Row{
 	Name: "fixed-window",
 	Open: func(s *State) int64 {

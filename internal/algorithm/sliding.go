@@ -32,7 +32,6 @@ func (s *State) ringOf(r *Record) (g ring, ok bool) {
 	return ring{r, s.Logs.At(r.Extra), width}, true
 }
 
-// endOf returns the end of the sub-bucket of an instant.
 func (g *ring) endOf(at int64) int64 { return FloorTo(at, g.width) + g.width }
 
 // at returns the counter of the sub-bucket with this end.
@@ -44,7 +43,6 @@ func (g *ring) at(end int64) *int64 {
 	return &g.n[i]
 }
 
-// used returns how much g counts at now.
 func (g *ring) used(period, now int64) int64 {
 	if g.Level == 0 || g.At+period <= now {
 		return 0

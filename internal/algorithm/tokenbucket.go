@@ -65,7 +65,6 @@ func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 	return b
 }
 
-// tokenBucket is the row of TokenBucket.
 var tokenBucket = Row{
 	Name: "token-bucket",
 	Open: openBucket,

@@ -76,7 +76,6 @@ func (l *lease) drop(now, length int64) {
 // instant returns the store's time at now, in microseconds: when it charged the loan, plus the time since. There must be a loan.
 func (l *lease) instant(now, length int64) int64 { return l.at + (now-(l.until-length))/1000 }
 
-// available returns how many requests are left.
 func (l *lease) available() int64 {
 	if l.next != nil {
 		return int64(l.left) + int64(l.next.left)
@@ -98,7 +97,6 @@ func (l *lease) take(now, length, cost int64) (at int64, ok bool) {
 	return l.at, true
 }
 
-// use counts a request that was decided.
 func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
 
 // putBack reverses a take. If the loan has ended since, the requests are unused.

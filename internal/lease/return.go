@@ -53,7 +53,6 @@ func (t *Table) returned(unused []core.Settlement, err error) {
 	}
 }
 
-// returnLater leaves refunds to the next sweep.
 func (t *Table) returnLater(unused []core.Settlement) {
 	for i := range unused {
 		t.mu.Lock()

@@ -227,7 +227,6 @@ func leasable(c *core.Claim) bool {
 	return true
 }
 
-// costOf returns what c costs.
 func costOf(c *core.Claim) int64 { return int64(max(c.Cost, 1)) }
 
 // leasedPairs records which pairs have been leased. It sometimes confuses two pairs. The zero value is empty.

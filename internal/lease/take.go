@@ -31,7 +31,6 @@ type part struct {
 	cold   bool    // the key has no lease
 }
 
-// part returns the part of a claim.
 func (k *take) part(i int) *part {
 	if len(k.claims) == 1 {
 		return &k.one
@@ -116,7 +115,6 @@ func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Re
 	return p, e.appendResults(dst, c, now), true
 }
 
-// putBack reverses parts of a take.
 func (t *Table) putBack(parts []part) {
 	for i := range parts {
 		p := &parts[i]

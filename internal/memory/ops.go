@@ -18,7 +18,6 @@ func (c *call) settleAll() error {
 	return nil
 }
 
-// settle does the op of o.
 func (c *call) settle(o *Op) {
 	switch o.Kind {
 	case Adjust:

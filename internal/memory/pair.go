@@ -316,7 +316,6 @@ func (o *Op) openAll() {
 	}
 }
 
-// report says what all ops leave.
 func (c *call) report(answers []Answer) {
 	ops := c.ops
 	for i := range ops {

@@ -55,13 +55,11 @@ func (t *table) find(id, kind uint64) *record {
 	return nil
 }
 
-// has reports whether a pair has a record of any kind.
 func (t *table) has(id uint64) bool {
 	run, _ := t.of(id)
 	return len(run) > 0
 }
 
-// insert adds an empty record.
 func (t *table) insert(id, kind uint64) *record {
 	if fullest*uint64(t.count+1) > (fullest-1)*t.homes {
 		t.grow()
@@ -100,7 +98,6 @@ func (t *table) grow() {
 	}
 }
 
-// remove removes record i.
 func (t *table) remove(i int) {
 	end := i + 1
 	for t.records[end].Pair != 0 && t.home(t.records[end].Pair) < end {
