@@ -89,11 +89,7 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 			return err
 		}
 	}
-	indexes := rules.all
-	if rules.routes != nil {
-		indexes = rules.routes.Match(r, make([]int, 0, 8))
-	}
-	for _, i := range indexes {
+	for _, i := range rules.routes.Match(r, make([]int, 0, 8)) {
 		rule := &rules.rules[i]
 		done := func(c *receipt) bool { _, ok := c.keyOf(rule.Name); return ok }
 		if len(before) > 0 && slices.ContainsFunc(before, done) {

@@ -13,8 +13,7 @@ import (
 type ruleset struct {
 	rules   []activeRule
 	byName  map[string]*activeRule
-	routes  *routes.Index // finds the rules by their Routes; nil if no rule has any, and all apply
-	all     []int         // the indexes of the rules
+	routes  *routes.Index // finds the rules by their Routes
 	mayWait bool          // a rule has a MaxWait
 }
 
@@ -33,10 +32,9 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if len(rules) == 0 {
 		errs = append(errs, invalid("a limiter needs at least one rule, such as core.PerMinute(100).By(keyfunc.RemoteIP)"))
 	}
-	patterns, routed, always := make([][]string, len(rules)), false, 0
+	patterns, always := make([][]string, len(rules)), 0
 	for i := range s.rules {
-		patterns[i], s.all = rules[i].Routes, append(s.all, i)
-		routed = routed || len(patterns[i]) > 0
+		patterns[i] = rules[i].Routes
 		if len(rules[i].Routes) == 0 && rules[i].Match == nil {
 			always++
 		}
@@ -53,13 +51,11 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if always > maxClaims {
 		errs = append(errs, invalid("%d rules have neither Routes nor Match and apply to every request, which can have at most %d claims", always, maxClaims))
 	}
-	if routed {
-		index, mistakes := routes.New(patterns)
-		for _, m := range mistakes {
-			errs = append(errs, inRule(rules[m.Set].Name, invalid("%s", m.Text)))
-		}
-		s.routes = index
+	index, mistakes := routes.New(patterns)
+	for _, m := range mistakes {
+		errs = append(errs, inRule(rules[m.Set].Name, invalid("%s", m.Text)))
 	}
+	s.routes = index
 	return s, errs
 }
 

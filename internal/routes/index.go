@@ -54,14 +54,17 @@ func (t *route) matches(p *reading) bool {
 	return p.path != "" || !p.exact
 }
 
-// Match appends to dst the indexes of the sets that match r, in order. An empty set matches every request. A set matches
-// if one of its patterns matches one reading of the path.
+// Match returns the indexes of the sets that match r, in order, in dst if there is room. The caller must not change them. An empty
+// set matches every request. A set matches if one of its patterns matches one reading of the path.
 func (x *Index) Match(r *http.Request, dst []int) []int {
-	start := len(dst)
-	dst = append(dst, x.everywhere...)
 	if x.anyHost == nil && len(x.hosts) == 0 {
-		return dst
+		return x.everywhere
 	}
+	return x.match(r, dst)
+}
+
+func (x *Index) match(r *http.Request, dst []int) []int {
+	dst = append(dst[:0], x.everywhere...)
 	trees := [2]*segment{x.anyHost}
 	if len(x.hosts) > 0 {
 		trees[1] = x.hosts[cleanHost(r.Host)]
@@ -73,8 +76,8 @@ func (x *Index) Match(r *http.Request, dst []int) []int {
 			dst = tree.match(all[i], dst)
 		}
 	}
-	slices.Sort(dst[start:])
-	return dst[:start+len(slices.Compact(dst[start:]))]
+	slices.Sort(dst)
+	return slices.Compact(dst)
 }
 
 // Covers reports whether every reading of r's path matches a pattern without a host, exactly as http.ServeMux matches a
