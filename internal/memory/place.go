@@ -94,10 +94,8 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 // ensure makes sure that the pair id, which may be one that pairs share, has a record of a kind for a sibling.
 func (s *shard) ensure(id, kind uint64, sibling uint32, now int64, shared uint64) {
 	run, _ := s.of(id)
-	for i := range run {
-		if r := &run[i]; r.Is(kind) && r.Sibling == sibling {
-			return
-		}
+	if slices.ContainsFunc(run, func(r record) bool { return r.Is(kind) && r.Sibling == sibling }) {
+		return
 	}
 	r := algorithm.Place(run, kind, now, len(run) >= maxStates)
 	if r != nil {

@@ -47,10 +47,8 @@ func (t *table) of(id uint64) (run []record, first int) {
 // find returns the first record of a pair that is of a kind, or nil.
 func (t *table) find(id, kind uint64) *record {
 	run, _ := t.of(id)
-	for i := range run {
-		if run[i].Is(kind) {
-			return &run[i]
-		}
+	if i := slices.IndexFunc(run, func(r record) bool { return r.Is(kind) }); i >= 0 {
+		return &run[i]
 	}
 	return nil
 }
