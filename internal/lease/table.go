@@ -218,13 +218,10 @@ func leasable(c *core.Claim) bool {
 	if c.Lease <= 0 || c.Peek || c.DryRun || c.Hold || c.Cost < 0 || len(c.Limits) == 0 || len(c.Key) > maxKey {
 		return false
 	}
-	for i := range c.Limits {
-		l := algorithm.Limit{Algorithm: algorithm.Algorithm(c.Limits[i].Algorithm), Ban: int64(c.Limits[i].Ban)}
-		if !l.Leasable() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Limits, func(l core.Limit) bool {
+		one := algorithm.Limit{Algorithm: algorithm.Algorithm(l.Algorithm), Ban: int64(l.Ban)}
+		return !one.Leasable()
+	})
 }
 
 func costOf(c *core.Claim) int64 { return int64(max(c.Cost, 1)) }
