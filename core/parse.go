@@ -185,7 +185,7 @@ var perUnit = map[string]string{"rps": "s", "qps": "s", "rpm": "m", "rph": "h"}
 // limitMistake returns the error for a limit that has no slash.
 func limitMistake(word string) error {
 	head, options, hasOptions := strings.Cut(word, ";")
-	rate := strings.TrimRight(head[:len(head)-len(strings.TrimLeft(head, "0123456789"))], " ")
+	rate := head[:len(head)-len(strings.TrimLeft(head, "0123456789"))]
 	rest := strings.TrimSpace(head[len(rate):])
 	hint := ""
 	switch unit, per := strings.CutPrefix(rest, "per "); {

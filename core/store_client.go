@@ -135,10 +135,9 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 			a.makeClaim(&own)
 			own.MaxWait = a.maxWait(most)
 			results, known[i] = keeper.Denied(&own, results)
-			denied = denied || known[i]
 		}
 	}
-	if !denied {
+	if len(results) == 0 {
 		return false
 	}
 	for i := range claims {
