@@ -123,6 +123,9 @@ func (c Cells) Sum(now int64) (cost, count, banned int64) {
 // was held. It reports false if the hold has ended. If the instant is later than all holds, because the clock has gone
 // back, Release removes the hold from the latest of them.
 func (c *Cells) Release(at, cost int64, limits []Limit) (released int64, ok bool) {
+	if c == nil {
+		return 0, false
+	}
 	ends, latest, i := EndOf(at), int64(0), -1
 	for j := range *c {
 		if x := &(*c)[j]; x.Kind == Hold && chargeAlike(x.Limits, limits) {

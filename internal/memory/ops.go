@@ -25,9 +25,6 @@ func (c *call) settle(o *Op) {
 	case Release:
 		c.release(o)
 	case Renew:
-		if o.cells == nil {
-			return
-		}
 		if released, ok := o.cells.Release(o.At, o.Cost, o.Limits); ok {
 			o.cells.Hold(c.now, released, 1, o.Limits)
 			o.At = c.now
@@ -79,11 +76,9 @@ func (c *call) adjust(o *Op, at int64) {
 func (c *call) release(o *Op) {
 	final := o.N
 	if o.At != NoInstant {
-		ok := false
-		if o.cells != nil {
-			if _, ok = o.cells.Release(o.At, o.Cost, o.Limits); ok {
-				c.changed(o)
-			}
+		_, ok := o.cells.Release(o.At, o.Cost, o.Limits)
+		if ok {
+			c.changed(o)
 		}
 		if ended := algorithm.EndOf(o.At); !ok && ended <= c.now {
 			c.adjust(o, ended)
