@@ -12,8 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/deadline"
 )
 
-// A storeClient calls a store for a Limiter: within a deadline and through a breaker, or directly if the store is a
-// MemoryStore.
+// A storeClient calls a store within a deadline and through a breaker, or directly if it is a MemoryStore.
 type storeClient struct {
 	store    Store
 	memory   *MemoryStore // store, if it is one
@@ -51,11 +50,10 @@ func (l *Limiter) decideOnce(ctx context.Context, c *receipt, most time.Duration
 }
 
 // decideWithoutStore decides the claims of c, which the store did not decide because of cause. A denial that the store
-// remembers stands. Otherwise, if the store is down, the failure modes of the rules decide: a FailClosed claim that is not
-// a dry run fails the request, the fallback decides the FailLocal claims together, and FailOpen claims get no results. As
-// long as the breaker has not opened, the fallback decides FailOpen claims too: one lost reply does not lift a limit. If
-// too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client that floods the
-// store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
+// remembers stands. Otherwise, the failure modes of the rules decide: the fallback decides the FailLocal claims together, and
+// FailOpen claims get no results. Until the breaker has opened, the fallback decides FailOpen claims too: one lost reply does not
+// lift a limit. If too many calls are in flight, it decides all claims: otherwise a client that floods the store would open the
+// FailOpen rules to itself and close the FailClosed rules to everybody.
 func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.Duration, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {

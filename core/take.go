@@ -118,8 +118,7 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 // noLimits are the limits of a claim that has none and no rule.
 var noLimits = newLimitSet(nil)
 
-// with returns a rule for a claim with another Lease or MaxWait than rule's, or that no rule of a limiter made: then rule is
-// nil.
+// with returns a copy of rule, or a new rule if that is nil, with the Lease and the MaxWait of a claim.
 func (rule *activeRule) with(name string, lease, maxWait time.Duration) *activeRule {
 	own := &activeRule{set: noLimits, hash: memory.RuleOf(name)}
 	if rule != nil {

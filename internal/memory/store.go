@@ -63,8 +63,7 @@ func (r Rule) Pair(key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// An Op is what a request, its end, or somebody else asks of one pair. An op is for one call. The
-// store sets At of a hold that is renewed.
+// An Op is what is asked of a pair in one call. The store sets At of a hold that it renews.
 type Op struct {
 	Pair    Pair
 	Limits  []algorithm.Limit // compiled, valid and of different kinds; they never change
