@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // A Limiter decides requests by its rules. It is safe for concurrent use.
@@ -24,7 +25,7 @@ type Limiter struct {
 // New returns a limiter with a copy of these rules. Its error joins all mistakes in rules and opts; each of them wraps
 // ErrInvalid.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
-	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
+	c := config{timeout: 50 * time.Millisecond, maxWaiting: 10_000}
 	errs := c.apply(opts)
 	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger, lines: make(map[failureKind]failureLine)}}
 	l.waiting.most, l.waiting.by = int64(c.maxWaiting), make(map[Pair]int64)

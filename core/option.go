@@ -7,11 +7,6 @@ import (
 	"time"
 )
 
-const defaultTimeout = 50 * time.Millisecond
-
-// defaultMaxWaiting is how many requests of a limiter wait at the same time, unless WithMaxWaiting says otherwise.
-const defaultMaxWaiting = 10_000
-
 // An Option configures a Limiter.
 type Option func(*config) error
 

@@ -36,9 +36,6 @@ func WithKeySecret(secret []byte) Option {
 	}
 }
 
-// defaultDenyCache is how many denials a Store without WithDenyCache remembers.
-const defaultDenyCache = 4096
-
 // WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns
 // the cache off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs
 // no round trips. The cache never admits a request. It remembers a denial with the costs and limits of the request,

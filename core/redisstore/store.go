@@ -12,9 +12,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// defaultPrefix is the prefix of a Store without WithPrefix.
-const defaultPrefix = "spillgate"
-
 // A Store keeps state in Redis. It is safe for concurrent use and needs no Close. Close the client when you no longer
 // need it.
 type Store struct {
@@ -51,7 +48,7 @@ var _ core.LocalTaker = (*Store)(nil)
 // If client or an option is invalid, all methods of the store return an error that wraps core.ErrInvalid. So does
 // core.New, which calls Validate.
 func New(client redis.UniversalClient, opts ...Option) *Store {
-	c := config{Options: redisx.Options{Prefix: defaultPrefix, DenyCache: defaultDenyCache}}
+	c := config{Options: redisx.Options{Prefix: "spillgate", DenyCache: 4096}}
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		c.invalid("client is nil; want one such as redis.NewClient returns")
 	}
