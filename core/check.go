@@ -137,20 +137,15 @@ func (a *asked) fill(r *http.Request) (applies bool, err error) {
 	return true, nil
 }
 
-var (
-	errNoKeyFunc = invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
-	errEmptyKey  = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
-)
-
 // identify sets the key of a, and the limits that replace the rule's own, if any.
 func (a *asked) identify(r *http.Request) error {
 	rule := a.rule
 	if rule.Key == nil {
-		return errNoKeyFunc
+		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
 	}
 	key, err := rule.Key(r)
 	if err == nil && key == "" {
-		err = errEmptyKey
+		err = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
 	}
 	if err == nil && (rule.Override != nil || rule.Tier != nil) {
 		err = a.replaceLimits(r, key)

@@ -36,13 +36,11 @@ func (e *textError) Error() string { return e.text }
 
 func (e *textError) Unwrap() []error { return e.wraps }
 
-var wrapsInvalid = []error{ErrInvalid}
-
 // invalid is called so often that inlining it makes programs larger.
 //
 //go:noinline
 func invalid(format string, args ...any) error {
-	return &textError{fmt.Sprintf(format, args...), wrapsInvalid}
+	return &textError{fmt.Sprintf(format, args...), []error{ErrInvalid}}
 }
 
 // A callbackPanic is the error of a request whose callback panicked.

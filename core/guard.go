@@ -99,10 +99,6 @@ func (g *Guard) Settle(o Outcome) {
 	g.own.receipt.finish(&g.own.request, o)
 }
 
-// errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but did not. Without this error,
-// the request would count as a success.
-var errUnwatched = errors.New("the response was not watched")
-
 // End settles what the limiter still holds for the request. It also copies what the next handler has changed in Request
 // back to the request that Guard was called with: the route that a router has found, for example, or the files of a
 // multipart form, which the server removes. If nothing has changed, End does not write to that request. Adapters defer
@@ -110,8 +106,8 @@ var errUnwatched = errors.New("the response was not watched")
 func (g *Guard) End() {
 	if g.own.receipt.held && !g.settled {
 		var o Outcome
-		if g.Watches() {
-			o.Err = errUnwatched
+		if g.Watches() { // the adapter should have called Settle; without an error, the request would count as a success
+			o.Err = errors.New("the response was not watched")
 		}
 		g.Settle(o)
 	}

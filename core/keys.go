@@ -22,8 +22,7 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	return rule, nil
 }
 
-// ofKey returns a peek of a key under a rule of l, by limits or else the limits that apply without a request. Its error contains
-// verb.
+// ofKey returns a peek of a key under a rule of l, by limits or else by the limits that apply without a request.
 func (l *Limiter) ofKey(verb, rule, key string, limits []Limit) (a asked, err error) {
 	if rule, err = l.named(verb, rule, key); err != nil {
 		return a, err
@@ -32,15 +31,13 @@ func (l *Limiter) ofKey(verb, rule, key string, limits []Limit) (a asked, err er
 	return a, within(fmt.Sprintf("%s of rule %q", verb, rule), err)
 }
 
-const maxBan = maxPeriod
-
 // Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of
 // 365 days. It does not shorten a longer ban that is already active. Reset lifts a ban. Ban bans the key in the store
 // and in the fallback; if one of them is down, the other still bans the key. Ban returns the same errors as Reset.
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
-	if err == nil && (d <= 0 || d > maxBan) {
-		err = within("ban", invalid("duration must be more than 0 and at most %v, got %v", maxBan, d))
+	if err == nil && (d <= 0 || d > maxPeriod) {
+		err = within("ban", invalid("duration must be more than 0 and at most %v, got %v", maxPeriod, d))
 	}
 	if err != nil {
 		return prefix(err)
