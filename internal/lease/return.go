@@ -11,8 +11,7 @@ import (
 	"github.com/spillgate/spillgate/internal/deadline"
 )
 
-// maxReturns is the largest number of keys in one call that returns unused requests: thousands of leases may end at the
-// same time.
+// maxReturns bounds the keys of one call that returns unused requests: thousands of leases may end at the same time.
 const maxReturns = 64
 
 // returnTimeout bounds how long a sweep waits for a call.
@@ -32,14 +31,7 @@ func (t *Table) refunds(e *entry, u Unused) []core.Settlement {
 }
 
 // isOver reports whether nothing that the store had charged by its report counts any longer, for this limit and those that follow.
-func (u *usage) isOver(now int64) bool {
-	for ; u != nil; u = u.next {
-		if u.reset > now {
-			return false
-		}
-	}
-	return true
-}
+func (u *usage) isOver(now int64) bool { return u == nil || u.reset <= now && u.next.isOver(now) }
 
 // returned counts what a call that ended with err has refunded, or leaves it to the next sweep if the call has refunded nothing.
 func (t *Table) returned(unused []core.Settlement, err error) {
