@@ -59,8 +59,8 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.
 	if overloaded {
 		l.store.overload.note(ctx, l.reporter.log(), cause)
 	}
+	c.more().degraded = prefix(cause)
 	if l.store.keepKnownDenials(c, most) {
-		c.more().degraded = prefix(cause)
 		c.record()
 		return nil
 	}
@@ -78,7 +78,6 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.
 			a.by = byNobody
 		}
 	}
-	c.more().degraded = prefix(cause)
 	if local {
 		if _, err := l.fallback.take(ctx, c, byFallback, most); err != nil {
 			return fmt.Errorf("%w; fallback: %w", cause, err)
@@ -266,8 +265,7 @@ type sharedDeadline struct {
 // sharing is the part of the timeout within which calls share a deadline: the later ones wait that much shorter.
 const sharing = 64
 
-// within returns the context of a call that begins at now. It has the values of ctx, but ends at the deadline only: a
-// client that disconnects is still charged.
+// within returns a context with the values of ctx that ends at the deadline only: a client that disconnects is still charged.
 func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
 	d := k.deadline.Load()
 	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {

@@ -40,10 +40,8 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	return d, nil
 }
 
-// decide decides the claims of c; r is nil for Take. It returns how long the store took.
-//
-// A request that may wait does so for at most the time left, and a dry run books no later turn. Take has no such deadline, because its
-// caller does not wait for the turn within ctx.
+// decide decides the claims of c; r is nil for Take. It returns how long the store took. A request that may wait does so for at most
+// the time left, and a dry run books no later turn. Take has no such deadline, because its caller does not wait for the turn within ctx.
 func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	switch {
 	case r == nil && !c.sleeps:
@@ -118,9 +116,6 @@ func extend(ctx context.Context, wait time.Duration) bool {
 
 // deniedWithin reports whether c denies its claims only because they may wait no longer than left.
 func (c *receipt) deniedWithin(left time.Duration) (late bool) {
-	if c.allowed {
-		return false
-	}
 	claims := c.claims()
 	for i, own := range c.each {
 		a := &claims[i]
