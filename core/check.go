@@ -26,8 +26,7 @@ func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkOrPeek
 
 var errNoRequest = invalid("the request is nil")
 
-// checkOrPeek decides a request for a caller that is not an adapter. Callbacks get a copy of the request, in whose
-// context RoutePattern records an error.
+// checkOrPeek decides r for a caller that is not an adapter, with a copy of r in whose context RoutePattern records an error.
 func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
 	if r == nil {
 		return Decision{}, prefix(errNoRequest)
@@ -41,8 +40,7 @@ func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
 	return g.own.ofLimiter(g.room), nil
 }
 
-// check decides the rules that apply to a request, except those that l has decided for it before. Callbacks get the
-// copy in g; observers get r.
+// check decides the rules that apply to r, except those that l has decided before. Callbacks get the copy in g, observers get r.
 func (l *Limiter) check(r *http.Request, g *Guard) error {
 	rules, err := l.current()
 	if err != nil {

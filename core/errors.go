@@ -131,8 +131,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// didYouMean suggests the known word that is most similar to word, between before and after. It returns "" if none is
-// similar.
+// didYouMean suggests the known word that is most similar to word, between before and after, or "" if none is similar.
 func didYouMean(before, word string, known []string, after string) string {
 	meant := nearest.Word(word, known)
 	if meant == "" || meant == word {

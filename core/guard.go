@@ -121,8 +121,7 @@ type carried struct {
 	receipt receipt // of what Guard decides
 }
 
-// guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time
-// than two.
+// guarded is a copy of a request, for callbacks and handlers, and its context, in one allocation.
 type guarded struct {
 	request http.Request
 	carried

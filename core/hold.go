@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// renewEvery is the interval at which the hold of a request in flight is renewed. A hold ends 60 to 66 seconds after it was made
-// or last renewed.
+// renewEvery is how often the hold of a request in flight is renewed. Otherwise it would end after 60 to 66 seconds.
 const renewEvery = 20 * time.Second
 
 // watches reports whether c, which holds something, has a claim that is held, is not settled, and whose rule has a CostAfter.

@@ -42,8 +42,7 @@ var recent [1024]atomic.Pointer[limitSet]
 
 var seed = maphash.MakeSeed()
 
-// limitSetOf returns limits compiled. It compiles the same limits once, unless another set has taken their place in
-// recent.
+// limitSetOf returns limits compiled. It compiles the same limits once, as long as they stay in recent.
 func limitSetOf(limits []Limit) *limitSet {
 	h := uint64(len(limits))
 	for i := range limits {

@@ -92,8 +92,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 	return err
 }
 
-// observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of
-// the store.
+// observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the store's error.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	o := observations.Get().(*Observation)
 	for i := range held {

@@ -10,8 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// An outageLog logs when a store goes down and when it is back. A store that goes up and down repeatedly is logged once per
-// reportInterval.
+// An outageLog logs when a store goes down, at most once per reportInterval, and when it is back.
 type outageLog struct {
 	log     *reporter
 	breaker *breaker.Breaker
@@ -49,8 +48,7 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	}
 }
 
-// An overload counts the requests that were decided from this process's memory because too many calls of a healthy
-// store were in flight.
+// An overload counts the requests that were decided from memory because too many calls of a healthy store were in flight.
 type overload struct {
 	requests atomic.Uint64
 	last     atomic.Pointer[time.Time]

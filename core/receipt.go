@@ -170,8 +170,7 @@ func (c *receipt) resultsIn(room *[1]Result) []Result {
 	return nil
 }
 
-// keep records what a store answered to the claims of c. It keeps several results, and a copy of one that c.answer has no
-// room for.
+// keep records what a store answered to the claims of c. It keeps the slice, unless that has only one result.
 func (c *receipt) keep(results []Result) {
 	if len(results) == 1 {
 		if c.decided = c.single && c.answer.packResult(&results[0], &c.claim[0]); c.decided {

@@ -94,8 +94,7 @@ func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
 	}
 }
 
-// write logs a failure, unless a line about its kind was written less than reportInterval ago. The next line says how many were
-// not logged.
+// write logs a failure, or counts it for the next line if the last one about its kind is less than reportInterval old.
 func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {
 	now := time.Now()
 	p.mu.Lock()

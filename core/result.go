@@ -114,8 +114,7 @@ func (r *Result) recoverAfter() time.Duration {
 	return r.ResetAfter
 }
 
-// instantOf returns Decision.At: the instant of the tightest result. The instants differ only if several servers
-// decided, each by its own clock.
+// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if several servers have decided.
 func instantOf(results []Result) time.Time {
 	for i := 1; i < len(results); i++ {
 		if results[i].At != results[0].At { // one store sets the same Time in all; Equal takes longer

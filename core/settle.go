@@ -118,8 +118,7 @@ func (s *ruleset) ignoresCost(rule string) error {
 	return invalid("rule %q has no CostAfter, such as func(_ *http.Request, o core.Outcome) int { return o.Cost }", rule)
 }
 
-// setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
-// not settled.
+// setCost records the cost under a rule with CostAfter. It reports whether the rule's claim is held and not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	if !c.held {
 		return false

@@ -27,8 +27,7 @@ func (g *Log) after(at int64) int {
 	return g.head + sort.Search(len(g.n)-g.head, func(i int) bool { return g.n[g.head+i] > at })
 }
 
-// slidingLog is the row of SlidingLog. A Record has the number of requests as Level, the newest instant as At, and the number of its
-// Log as Extra.
+// A Record of a SlidingLog has the number of requests as Level, the newest instant as At, and the number of its Log as Extra.
 var slidingLog = Row{
 	Name: "sliding-log",
 	Open: func(s *State) int64 {
@@ -69,8 +68,7 @@ var slidingLog = Row{
 	Ends: periodEnds,
 }
 
-// drop drops the instants before index n. It moves the others to the front when that makes room for as many, or for the next
-// one.
+// drop drops the instants before index n. It moves the others to the front if that makes room for as many or for the next one.
 func (g *Log) drop(n int) {
 	g.head = n
 	kept := g.n[n:]

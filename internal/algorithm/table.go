@@ -131,8 +131,7 @@ func (s *State) untilUsed(target int64) int64 {
 	return s.Limit.Row.UntilUsed(s, target)
 }
 
-// granted returns what the cells grant to the limit so many microseconds after s.Now, and for how long after s.Now that stays, or
-// Never if it is for good.
+// granted returns what the cells grant so many microseconds after s.Now, and for how long after s.Now that stays, or Never.
 func (s *State) granted(after int64) (n, stays int64) {
 	if s.Cells == nil {
 		return 0, Never

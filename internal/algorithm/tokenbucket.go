@@ -160,8 +160,7 @@ func (s *State) untilSiblings(target int64) (longest int64) {
 	return longest
 }
 
-// fullest returns the bucket that a charge raises: it holds as much as the fullest sibling. What it did not hold itself
-// is not given back.
+// fullest returns the bucket that a charge raises: as full as the fullest sibling. What it did not hold is not given back.
 func (s *State) fullest() Bucket {
 	if s.others > s.Level {
 		now := max(s.At, s.Now)

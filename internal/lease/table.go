@@ -209,8 +209,7 @@ func (t *Table) Stats() core.LeaseStats {
 	return all
 }
 
-// maxKey is the length of the longest key that can be leased. Clients may choose long keys, which the table would keep
-// in memory.
+// maxKey is the length of the longest key that can be leased: clients may choose keys, and the table keeps them in memory.
 const maxKey = 256
 
 // leasable reports whether requests like c may be charged ahead.

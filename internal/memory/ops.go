@@ -71,8 +71,7 @@ func (c *call) adjust(o *Op, at int64) {
 	}
 }
 
-// release charges the final cost in place of what is held. If the hold has ended, it was charged then, and that is
-// adjusted.
+// release charges the final cost in place of what is held. A hold that has ended was charged then, and that is adjusted.
 func (c *call) release(o *Op) {
 	final := o.N
 	if o.At != NoInstant {
@@ -159,8 +158,7 @@ func (c *call) grant(o *Op) {
 	}
 }
 
-// reset forgets the states, the grants and the ban of o, if they are its own: otherwise it would admit the other pairs
-// again.
+// reset forgets the states, the grants and the ban of o, unless they are shared: that would admit the other pairs again.
 func (c *call) reset(o *Op) {
 	s, id := o.shard, o.Pair.id
 	own, _ := s.of(id)

@@ -111,8 +111,7 @@ func (c *call) endHolds() (ended bool) {
 	return ended
 }
 
-// close unlocks the shards. It clears pointers, so that the room keeps neither limits nor an old table in memory after the table has
-// grown.
+// close unlocks the shards. It clears pointers, so that the room keeps neither limits nor a table that has grown in memory.
 func (c *call) close() {
 	ops := c.ops
 	for i := range ops {

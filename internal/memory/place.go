@@ -6,8 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// placeAll places the dry runs or the others that are charged. It reports whether they are still admitted: pairs may have to share
-// records now.
+// placeAll places the dry runs or the others that are charged. It reports whether they are admitted even if they share records now.
 func (c *call) placeAll(dryRun bool) bool {
 	for i := range c.ops {
 		if o := &c.ops[i]; o.fits && o.DryRun == dryRun && o.Kind != Peek {
@@ -143,8 +142,7 @@ func (c *call) makeRoom(o *Op, kind uint64) bool {
 	return true
 }
 
-// sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
-// none.
+// sweepNext sweeps some records of the next unlocked shard that may have idle records. It reports false if there is none.
 func (c *call) sweepNext() bool {
 	s := c.store
 	for range shards {

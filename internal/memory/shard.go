@@ -62,8 +62,7 @@ func (s *shard) insert(id, kind uint64) *record {
 	return r
 }
 
-// removeAt removes record i and what it refers to, and returns how many pairs that leaves without a record. The next record takes
-// its place.
+// removeAt removes record i, whose place the next one takes, and returns how many pairs that leaves without a record.
 func (s *shard) removeAt(i int) (pairs int64) {
 	id := s.records[i].Pair
 	s.empty(&s.records[i])
