@@ -138,12 +138,9 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 }
 
 func decisionOf(receipts []*receipt) (d Decision) {
-	for i, c := range receipts {
-		if one := c.view(new([1]Result)); i == 0 {
-			d = one
-		} else {
-			d = join(d, one)
-		}
+	d = receipts[0].view(new([1]Result))
+	for _, c := range receipts[1:] {
+		d = join(d, c.view(new([1]Result)))
 	}
 	return d
 }

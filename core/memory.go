@@ -11,8 +11,6 @@ import (
 	"github.com/spillgate/spillgate/internal/memory"
 )
 
-const defaultMaxKeys = 1_000_000
-
 // A MemoryStore is a Store in this process's memory. The zero value is ready to use. It has no goroutines and needs no
 // Close. It must not be copied after first use.
 //
@@ -42,7 +40,7 @@ type MemoryStore struct {
 	store *memory.Store
 }
 
-func (m *MemoryStore) init() { m.store = memory.New(cmp.Or(m.MaxKeys, defaultMaxKeys), m.Now) }
+func (m *MemoryStore) init() { m.store = memory.New(cmp.Or(m.MaxKeys, 1_000_000), m.Now) }
 
 // Validate returns an error that wraps ErrInvalid if a field of m is invalid. New calls it.
 func (m *MemoryStore) Validate() error {

@@ -26,12 +26,9 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	known := false
 	for _, s := range given {
 		state := sharedBy(s)
-		if state == nil {
-			continue
-		}
-		known = true
+		known = known || state != nil
 		for _, p := range g.limiters {
-			if other := p.Value(); other != nil && (sharedBy(other.store.store) == state || sharedBy(other.fallback.store) == state) {
+			if other := p.Value(); state != nil && other != nil && (sharedBy(other.store.store) == state || sharedBy(other.fallback.store) == state) {
 				errs = append(errs, l.rules.Load().conflictsWith(other.rules.Load())...)
 			}
 		}

@@ -100,10 +100,7 @@ func (l *Limiter) leave(c *receipt) {
 	c.extra.waits = nil
 }
 
-// ipv6Network is the length of the prefix of an IPv6 address that counts as one peer.
-const ipv6Network = 64
-
-// peerOf returns the peer of r as a Pair: an address or an IPv6 network. A private address is usually a proxy, whose clients
+// peerOf returns the peer of r as a Pair: an address or an IPv6 network of 64 bits. A private address is usually a proxy, whose clients
 // must not take each other's places, so each of its connections is a peer. peerOf returns a zero Pair for a peer without an
 // address, such as a Unix socket, and if r is nil.
 func peerOf(r *http.Request) Pair {
@@ -117,7 +114,7 @@ func peerOf(r *http.Request) Pair {
 	case isPrivate(ip):
 		return Pair{Key: r.RemoteAddr}
 	case ip.Is6():
-		network, _ := ip.Prefix(ipv6Network)
+		network, _ := ip.Prefix(64)
 		return Pair{Key: network.String()}
 	default:
 		return Pair{Key: ip.String()}
