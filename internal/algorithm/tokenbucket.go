@@ -233,9 +233,8 @@ func bookBucket(s *State, cost, ban int64) {
 		s.Level = addProduct(l.Full, l.Rate, CeilDiv(s.Level-l.Full, l.Rate))
 	}
 	s.used = s.Level
-	if s.put(s.Stored, &s.Bucket); s.Siblings > 0 {
-		s.emptySiblings()
-	}
+	s.put(s.Stored, &s.Bucket)
+	s.emptySiblings()
 }
 
 // refundBucket takes from a bucket, opened or not, the part of a charge at an earlier instant that still counts. The
@@ -247,10 +246,8 @@ func refundBucket(s *State, at, turn, cost int64) {
 	}
 	b := s.load(r)
 	cost = min(cost, s.Limit.Capacity)
-	var sure int64
-	if turn == NoTurn {
-		sure = b.undrained(s.Limit, s.Now, at, cost)
-	} else {
+	sure := b.undrained(s.Limit, s.Now, at, cost)
+	if turn != NoTurn {
 		sure = b.unbooked(s.Limit, s.Now, at, turn, cost)
 	}
 	if at < b.At && sure > 0 { // later charges found a lower level than Busy implies
