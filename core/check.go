@@ -171,7 +171,7 @@ func (a *asked) replaceLimits(r *http.Request, key string) (err error) {
 	}
 	a.set = limitSetOf(limits)
 	err = a.set.err
-	if err == nil && a.rule.MaxWait > 0 && !a.set.waits {
+	if err == nil && a.rule.MaxWait > 0 {
 		err = a.set.cannotWait(a.rule.MaxWait)
 	}
 	return within(callback, err)

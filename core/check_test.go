@@ -53,6 +53,10 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 		{"no key", func(r *core.Rule) {
 			r.Key = func(*http.Request) (string, error) { return "", fmt.Errorf("header x: %w", core.ErrNoKey) }
 		}, core.ErrNoKey, `rule "r": header x: no key`},
+		{"no key, and other limits", func(r *core.Rule) {
+			r.Key = func(*http.Request) (string, error) { return "", core.ErrNoKey }
+			r.Tier = func(*http.Request) []core.Limit { return nil }
+		}, core.ErrNoKey, `rule "r": no key`},
 		{"an empty key is none", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", nil } }, core.ErrNoKey, "the key func returned an empty key: no key"},
 		{"an error beside a key counts", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "k", boom } }, boom, `spillgate: rule "r": boom`},
 		{"a key func panics", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { panics(); return "", nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},

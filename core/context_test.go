@@ -95,6 +95,8 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 		{"the inner one is tighter", perHour("a", 100), perHour("b", 2), true, true, 2},
 		{"the outer one is tighter", perHour("a", 2), perHour("b", 100), true, false, 2},
 		{"ties go to the outer one", perHour("a", 5), perHour("b", 5), true, false, 2},
+		{"one that makes requests wait", perHour("a", 100), waiting("2/h", time.Hour), true, true, 2},
+		{"of two that are used up, the inner one for longer", waiting("1/m", 0), perHour("b", 1), true, true, 2},
 		{"a denial is tighter", perHour("a", 1), perHour("b", 0), false, true, 2},
 		{"a denial by the outer one stays", perHour("a", 0), perHour("b", 5), false, false, 2},
 		{"a dry run constrains nothing", perHour("a", 100), dryRun, true, false, 2},
@@ -124,6 +126,18 @@ func TestJoinKeepsTheFirstFailure(t *testing.T) {
 	ctx = core.NewContext(ctx, core.Decision{Allowed: true, Degraded: two})
 	d, _ := core.FromContext(ctx)
 	expect.Equal(t, d.Degraded, one, "d.Degraded")
+}
+
+// TestJoinWaitsForTheLatestTurn joins the decisions of two stores, of which the second is a second ahead.
+func TestJoinWaitsForTheLatestTurn(t *testing.T) {
+	for _, row := range [][3]time.Duration{{5, 3, 5}, {5, 7, 8}, {0, 7, 8}, {5, 0, 5}, {0, 0, 0}} {
+		ctx := core.NewContext(t.Context(), core.Decision{Allowed: true, At: time.Unix(9, 0), Wait: row[0] * time.Second})
+		ctx = core.NewContext(ctx, core.Decision{Allowed: true, At: time.Unix(10, 0), Wait: row[1] * time.Second})
+		d, _ := core.FromContext(ctx)
+		expect.Equal(t, d.Wait, row[2]*time.Second, "%v: waits from %v", row, d.At)
+		d, _ = core.FromContext(core.NewContext(ctx, core.Decision{}))
+		expect.True(t, !d.Allowed && d.Wait == 0, "%v, then denied: %+v", row, d)
+	}
 }
 
 // TestRefundGoesToEveryLimiterThatDecided joins three decisions, two of which were joined before.

@@ -72,9 +72,17 @@ func TestRetryAfterOfOneLimiter(t *testing.T) {
 		"allowed":            {core.Decision{Allowed: true, Results: []core.Result{dryRun}}, 0},
 		"the longest":        {core.Decision{Results: []core.Result{denied(2), denied(3), denied(1), dryRun}}, 3},
 		"never":              {core.Decision{Results: []core.Result{denied(2), denied(core.Never), denied(1)}}, core.Never},
-		"allowed by a limit": {core.Decision{Results: []core.Result{denied(2), {Allowed: true, RefillAfter: 7}}}, 2},
+		"allowed by a limit": {core.Decision{Results: []core.Result{denied(2), {Allowed: true, RetryAfter: 9, RefillAfter: 7}}}, 2},
 	} {
 		expect.Equal(t, row.d.RetryAfter(), row.want, "%s", why)
+	}
+	now := time.Unix(1_767_268_800, 0)
+	l := core.Must(core.New([]core.Rule{{Limits: core.MustParseLimits("5/m;sliding-log")}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	for _, want := range []time.Duration{0, 50 * time.Second} {
+		d := must.Get(l.Take(t.Context(), core.Claim{Key: "k", Cost: 3}))(t)
+		expect.Equal(t, d.RetryAfter(), want, "a cost of 3, though all of the capacity takes longer")
+		must.Get(l.Take(t.Context(), core.Claim{Key: "k"}))(t)
+		now = now.Add(10 * time.Second)
 	}
 }
 
@@ -118,6 +126,28 @@ func TestRetryAfterOfAnOuterBucketIsInItsTicks(t *testing.T) {
 			now = before.At.Add(d.RetryAfter())
 			again, err := outer.Peek(get("/"))
 			expect.True(t, err == nil && again.Allowed, "%v, cost %d: denied after %v: %+v, %v", limit, missing, d.RetryAfter(), again, err)
+		}
+	}
+}
+
+// TestRetryAfterOfAnOuterLimiterWithGrants checks a cost of which a part fits into a grant, or all of it, and an inner limiter that denies.
+func TestRetryAfterOfAnOuterLimiterWithGrants(t *testing.T) {
+	for limit, waits := range map[string]map[int]time.Duration{
+		"5/m;sliding-log": {3: 0, 4: time.Minute, 5: time.Minute, 6: core.Never}, "5/m;sliding-window": {3: 0, 5: 66 * time.Second, 6: core.Never},
+		"5/m;fixed-window": {3: 0, 5: time.Minute, 6: core.Never},
+	} {
+		for cost, want := range waits {
+			now := time.Unix(1_767_268_800, 0)
+			rule := core.Rule{Key: keyK, Limits: core.MustParseLimits(limit), Cost: func(*http.Request) int { return cost }}
+			outer := core.Must(core.New([]core.Rule{rule}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+			must.Do(t, outer.Grant(t.Context(), "", "k", 2))
+			r, _, _ := guard(outer, get("/"))
+			_, d, _ := guard(core.Must(core.New([]core.Rule{core.PerSecond(0).By(keyK)})), r)
+			d.Results = d.Results[:1] // without the inner limit, which never admits the request
+			expect.Equal(t, d.RetryAfter(), want, "%s: a cost of %d after the same", limit, cost)
+			now = now.Add(min(want, time.Hour))
+			again := must.Get(outer.Peek(get("/")))(t)
+			expect.True(t, again.Allowed == (want != core.Never), "%s: a cost of %d after %v: %+v", limit, cost, want, again.Results)
 		}
 	}
 }
@@ -181,9 +211,15 @@ func TestRetryAfterOfAnOuterLimiterThatHolds(t *testing.T) {
 					wait := d.RetryAfter()
 					g.Settle(core.Outcome{Status: http.StatusTooManyRequests})
 					g.End()
-					now = now.Add(wait)
-					again, err := outer.Peek(get("/"))
-					expect.True(t, err == nil && again.Allowed, "%v, cost %d after %d: denied after %v: %+v, %v", limit, cost, used, wait, again.Results, err)
+					expect.True(t, (wait == 0) == (used+2*cost <= 5), "%v, cost %d after %d: waits %v", limit, cost, used, wait)
+					ended := now
+					for _, early := range []time.Duration{time.Microsecond, 0} {
+						now = ended.Add(max(wait-early, 0))
+						again, err := outer.Peek(get("/"))
+						mayAdmit := early == 0 || wait == 0 || limit.Algorithm == core.SlidingWindow // whose wait may be too long
+						expect.True(t, err == nil && (again.Allowed || early > 0) && (!again.Allowed || mayAdmit),
+							"%v, cost %d after %d: %t %v before %v: %+v, %v", limit, cost, used, again.Allowed, early, wait, again.Results, err)
+					}
 				}
 			}
 		}

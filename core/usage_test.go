@@ -205,6 +205,9 @@ func TestOverride(t *testing.T) {
 		"Take of partner: %+v, %v; want 48 of 50 left", d.Results, err)
 	d, err = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner", Limits: []core.Limit{core.PerHour(9)}})
 	expect.True(t, err == nil && d.Results[0].Limit.Rate == 9, "Take with limits of its own: %+v, %v", d.Results, err)
-	expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"})), core.ErrInvalid, "Take of a key without an override, of a rule with a Tier")
+	wantError(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"})), core.ErrInvalid, "the rule has a Tier")
 	expect.NoError(t, l.Grant(t.Context(), "plan", "partner", 10), "Grant")
+	rule.Tier = nil
+	l = core.Must(core.New([]core.Rule{rule}))
+	check("a", "x", 3)
 }

@@ -123,7 +123,7 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 			if r.Allowed || r.DryRun {
 				continue
 			}
-			if late = a.maxWait(left) == left && r.RetryAfter <= a.rule.MaxWait-left; !late {
+			if late = !a.now && r.RetryAfter <= a.rule.MaxWait-left; !late {
 				return false
 			}
 		}
@@ -158,7 +158,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 	}
 	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
 		l.leave(&early)
-		if err = decide(&later, 0); err != nil || !later.allowed {
+		if err = decide(&later, 0); !later.allowed {
 			_ = early.settle(ctx, "", 0)
 		}
 		if err != nil {
@@ -199,7 +199,7 @@ func (a *asked) isAtTurn() bool {
 // inTurn returns what to ask for before the turn of c's request, and later at its turn. Claims that are held or charged at the turn are
 // peeks of their rates before it.
 func (c *receipt) inTurn() (early, later receipt) {
-	early.limiter, early.nested, early.sleeps = c.limiter, c.nested, c.sleeps
+	early.limiter, early.nested = c.limiter, c.nested
 	later.limiter = c.limiter
 	for _, a := range c.claims() {
 		if a.isAtTurn() {

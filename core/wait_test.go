@@ -241,11 +241,14 @@ func TestWaitThatContextEnds(t *testing.T) {
 func TestContextEndsInTheStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &hooked{take: cancel}
-	l := core.Must(core.New([]core.Rule{waiting("1/h", time.Minute)}, core.WithStore(s)))
+	l := core.Must(core.New([]core.Rule{waiting("1/2h", time.Hour)}, core.WithStore(s)))
 	expect.ErrorIs(t, expect.ErrorOf(l.Wait(ctx, job)), context.Canceled, "l.Wait(ctx, job))")
 	s.take = func() {}
 	d, _ := l.Take(t.Context(), job)
 	expect.True(t, d.Allowed && d.Wait == 0, "%+v, want that nothing is charged", d)
+	ctx, s.take = context.WithCancel(t.Context())
+	d, err := l.Wait(ctx, job)
+	expect.True(t, err == nil && !d.Allowed && s.maxWait == time.Hour, "%+v, %v of a MaxWait of %v, want a denial", d, err, s.maxWait)
 }
 
 // hooked is a store that calls take before each Take, counts the Takes and the Settles, and keeps the MaxWait of the last Take.
@@ -376,8 +379,10 @@ func TestMaxWaiting(t *testing.T) {
 		synctest.Wait()
 		wait(ctx)
 		synctest.Wait()
-		for range 2 {
-			if d, err := l.Wait(t.Context(), job); err != nil || d.Allowed || d.RetryAfter() != 400*time.Millisecond {
+		for _, left := range []time.Duration{time.Minute, 2 * time.Hour} {
+			short, cancel := context.WithTimeout(t.Context(), left)
+			defer cancel()
+			if d, err := l.Wait(short, job); err != nil || d.Allowed || d.RetryAfter() != 400*time.Millisecond {
 				t.Fatalf("%+v, %v; want a denial for 400ms", d, err)
 			}
 		}
@@ -655,6 +660,7 @@ func TestClaimsCarryTheTimeLeft(t *testing.T) {
 		"one that can be extended":     {server: server(0, time.Second), router: &extender{can: true}, want: 5 * time.Second},
 		"one that cannot be":           {server: server(0, time.Second), router: &extender{}, want: 950 * ms},
 		"a read timeout, no body":      {server: server(time.Second, 0), want: 5 * time.Second},
+		"a write timeout, and a body":  {server: server(0, time.Second), method: http.MethodPost, want: 950 * ms},
 		"a read timeout, and a body":   {server: server(time.Second, 0), method: http.MethodPost, want: 950 * ms},
 		"both, reading first":          {server: server(time.Second, 2*time.Second), method: http.MethodPost, want: 950 * ms},
 		"both, writing first":          {server: server(2*time.Second, time.Second), method: http.MethodPost, want: 950 * ms},
@@ -756,18 +762,20 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 		"before the turn":             {time.Minute - 1, job, context.DeadlineExceeded, 0},
 		"at the turn":                 {time.Minute, job, context.DeadlineExceeded, 0},
 		"after the turn":              {time.Minute + time.Microsecond, job, nil, 0},
-		"a turn after MaxWait":        {30 * time.Second, core.Claim{Rule: "r", Key: "k", Cost: 5}, nil, 5*time.Minute - 30*time.Second + time.Microsecond},
+		"a turn at MaxWait":           {30 * time.Second, core.Claim{Rule: "r", Key: "k", Cost: 2}, context.DeadlineExceeded, 0},
+		"a turn after MaxWait":        {time.Minute, core.Claim{Rule: "r", Key: "k", Cost: 3}, nil, 2*time.Minute + time.Microsecond},
 		"a cost above the capacity":   {30 * time.Second, core.Claim{Rule: "r", Key: "k", Cost: 6}, nil, core.Never},
 		"a rule that does not let it": {30 * time.Second, core.Claim{Rule: "strict", Key: "k"}, nil, time.Hour},
 	} {
 		t.Run(why, inBubble(func(t *testing.T) {
 			s := &hooked{take: func() {}}
-			strict := perHour("strict", 1)
-			l := core.Must(core.New([]core.Rule{waiting("1/m;burst=5", 2*time.Minute), strict}, core.WithStore(s)))
+			dry := perHour("dry", 0)
+			dry.DryRun = true
+			l := core.Must(core.New([]core.Rule{waiting("1/m;burst=5", 2*time.Minute), perHour("strict", 1), dry, perHour("wide", 9)}, core.WithStore(s)))
 			_, _ = l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5}, core.Claim{Rule: "strict", Key: "k"})
 			ctx, cancel := context.WithTimeout(t.Context(), row.left)
 			defer cancel()
-			claims := []core.Claim{row.claim}
+			claims := []core.Claim{row.claim, {Rule: "dry", Key: "k"}, {Rule: "wide", Key: "k"}}
 			if row.claim.Rule == "strict" {
 				claims = append(claims, job)
 			}
@@ -779,37 +787,45 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 	}
 }
 
-// TestLateReplyOfTheStore checks a store that replies so late that the turn comes after the deadline: the request is denied and
-// charged nothing.
+// TestLateReplyOfTheStore checks a store that replies so late that a turn comes after the deadline: the request is denied by that rule
+// and charged nothing.
 func TestLateReplyOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &hooked{take: func() {}}
-		l := core.Must(core.New([]core.Rule{waiting("10/m;burst=1", time.Hour), perHour("rate", 9)}, core.WithStore(&tardy{s}), core.WithTimeout(time.Minute)))
-		claims := []core.Claim{{Rule: "r", Key: "const:all"}, {Rule: "rate", Key: "const:all"}}
-		_, _ = l.Take(t.Context(), claims...)
-		for name, wait := range map[string]func(context.Context) error{
-			"Guard": func(ctx context.Context) error {
+		s, seen := &hooked{take: func() {}}, new(recorder)
+		rules := []core.Rule{waiting("10/m;burst=1", 5200*time.Millisecond), waiting("20/m;burst=1", time.Hour), waiting("10/m;burst=1", time.Hour), perHour("rate", 9)}
+		rules[1].Name, rules[2].Name, rules[2].DryRun = "fast", "dry", true
+		opts := []core.Option{core.WithStore(&tardy{s}), core.WithTimeout(time.Minute), core.WithObserver(seen.observe)}
+		all, one := core.Must(core.New(rules, opts...)), core.Must(core.New(rules[:1], opts...))
+		claims := []core.Claim{{Rule: "r", Key: "const:all"}, {Rule: "fast", Key: "const:all"}, {Rule: "dry", Key: "const:all"}, {Rule: "rate", Key: "const:all"}}
+		_, _ = all.Take(t.Context(), claims...)
+		guard := func(l *core.Limiter) func(context.Context) error {
+			return func(ctx context.Context) error {
 				g, err := l.Guard(ctx, get("/"), nil)
 				g.End()
-				if d := g.Decision(); err == nil && (d.Allowed || d.RetryAfter() <= 0 || d.RetryAfter() > time.Second) {
-					t.Errorf("%+v, want a denial", d)
+				d := g.Decision()
+				expect.True(t, err != nil || !d.Allowed && d.RetryAfter() == 500*time.Millisecond, "%+v, want a denial until the turn is in time", d)
+				for _, r := range d.Results[1:] {
+					expect.True(t, r.Allowed && (r.Wait == 5*time.Second) == r.DryRun, "%+v, want its turn in time, or a dry run", r)
 				}
 				return err
-			},
+			}
+		}
+		for name, wait := range map[string]func(context.Context) error{
+			"Guard": guard(all), "Guard of one rule": guard(one),
 			"Wait": func(ctx context.Context) error {
-				expect.ErrorIs(t, expect.ErrorOf(l.Wait(ctx, claims...)), context.DeadlineExceeded, "Wait")
+				expect.ErrorIs(t, expect.ErrorOf(all.Wait(ctx, claims...)), context.DeadlineExceeded, "Wait")
 				return nil
 			},
 		} {
 			time.Sleep(6 * time.Second) // the turn of the refunded request
-			_, _ = l.Take(t.Context(), claims[0])
+			_, _ = all.Take(t.Context(), claims[:3]...)
 			ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
 			takes, settles, begun := s.takes, s.settles, time.Now()
-			if err := wait(ctx); err != nil || time.Since(begun) != time.Second || s.takes != takes+1 || s.settles != settles+1 {
+			if err := wait(ctx); err != nil || time.Since(begun) != time.Second || s.takes != takes+1 || s.settles != settles+1 || seen.seen[len(seen.seen)-1].Store != time.Second {
 				t.Errorf("%s: %v after %v, %d takes, %d settles", name, err, time.Since(begun), s.takes-takes, s.settles-settles)
 			}
 			cancel()
-			d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all", Peek: true}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
+			d, _ := all.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all", Peek: true}, core.Claim{Rule: "rate", Key: "const:all", Peek: true})
 			expect.True(t, d.Wait <= 5*time.Second && d.Results[1].Remaining == 8, "%s: %+v, want that nothing is charged", name, d)
 			time.Sleep(time.Minute)
 		}

@@ -194,8 +194,8 @@ func TestPeeksBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// TestTakeAndCheckHoldWithoutWaiting checks that Take and Check, which do not sleep, hold in their only call, and that a peek
-// counts requests in flight.
+// TestTakeAndCheckHoldWithoutWaiting checks that Take and Check, which do not sleep, hold in their only call, as Guard does for requests
+// without a rule that may make them wait, and that a peek counts requests in flight.
 func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hooked{take: func() {}}
@@ -209,6 +209,12 @@ func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 			d, err := decide(get("/"))
 			expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == time.Second, "%+v, %v; want no place", d, err)
 		}
+		other, dry := waiting("1/m", time.Hour), waiting("1/m", time.Hour)
+		other.Name, other.Match, dry.DryRun = "other", func(*http.Request) bool { return false }, true
+		s = &hooked{take: func() {}}
+		g := must.Get(core.Must(core.New(append(holding(), other, dry), core.WithStore(s))).Guard(t.Context(), get("/"), nil))(t)
+		expect.True(t, s.takes == 1 && s.Stats().Held == 3, "%+v after %d takes, %d held", g.Decision(), s.takes, s.Stats().Held)
+		g.End()
 	})
 }
 
@@ -238,6 +244,10 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 				t.Errorf("%d takes, %d settles, %d held, %d wait", s.takes-takes, s.settles-settles, s.Stats().Held, l.StoreHealth().Waiting)
 			}
 		}
+		begun := time.Now()
+		d, err := l.Wait(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "places", Key: "const:all", Hold: true})
+		expect.True(t, err == nil && d.Allowed && time.Since(begun) == 58*time.Second && s.Stats().Held == 1,
+			"%+v, %v after %v, %d held, want that the turn comes as if nobody had been canceled", d, err, time.Since(begun), s.Stats().Held)
 	})
 }
 
