@@ -68,6 +68,9 @@ func TestOnlyRulesWithCostAfterAreWatched(t *testing.T) {
 		g.Settle(core.Outcome{Status: 500})
 	})
 	s.want(t)
+	serve(t, inMemory("1 at once", nil), func(_ *http.Request, g *core.Guard) {
+		expect.True(t, g.Admitted() && !g.Watches(), "a request in flight: admitted %t, watched", g.Admitted())
+	})
 }
 
 func TestHoldIsChargedIfTheAdapterDoesNotWatch(t *testing.T) {
@@ -300,6 +303,10 @@ func TestFinalCostsAboveTheLimitAreOwed(t *testing.T) {
 				"estimate %d: got %+v, %v; want %d remaining and a wait of %v", tt.estimate, d, err, tt.remaining, tt.wait)
 		})
 	}
+	l := core.Must(core.New([]core.Rule{{Name: "r", Limits: core.MustParseLimits("5/d;fixed-window")}}))
+	must.Do(t, l.Settle(t.Context(), must.Get(l.Take(t.Context(), job))(t), "r", 9))
+	r := must.Get(l.Take(t.Context(), job))(t).Results[0]
+	expect.True(t, r.Over == 4 && r.Quota() == 9 && r.Remaining == 0, "%+v, want 4 used beyond the capacity", r)
 }
 
 func TestDeniedRequestsHoldNothing(t *testing.T) {

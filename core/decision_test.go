@@ -37,6 +37,8 @@ func TestTightest(t *testing.T) {
 		want    string // the rule; empty: none
 	}{
 		{"no results", nil, ""},
+		{"requests in flight count only if they deny", []core.Result{{Rule: "a", Allowed: true, Limit: core.AtOnce(1)}, left("b", 5, 5)}, "b"},
+		{"and then like any other", []core.Result{{Rule: "a", RetryAfter: 1, Limit: core.AtOnce(1)}, left("b", 5, 5)}, "a"},
 		{"a dry run enforces nothing", []core.Result{dry(denied("a", core.Never))}, ""},
 		{"the least share remaining, not the least number", []core.Result{left("a", 5, 10), left("b", 90, 1000), left("c", 3, 4)}, "b"},
 		{"ties go to the first", []core.Result{left("a", 5, 10), left("b", 50, 100)}, "a"},

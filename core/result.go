@@ -170,7 +170,7 @@ func (r *Result) availableAfterCharge(cost int) time.Duration {
 			return time.Duration(algorithm.CeilDiv(requests*l.Period, l.Rate)*l.Unit) * time.Microsecond
 		}
 		charged = refill(missing)
-		if r.Limit.Ban > 0 && r.Remaining == 0 {
+		if r.Remaining == 0 {
 			charged = max(charged, r.Limit.Ban+refill(missing-1))
 		}
 	}

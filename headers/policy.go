@@ -17,10 +17,7 @@ func AppendViolated(names []string, d core.Decision) []string {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
 			rule, suffix := policy(&d, i)
-			if suffix != "" {
-				rule += suffix
-			}
-			names = append(names, rule)
+			names = append(names, rule+suffix)
 		}
 	}
 	return names
