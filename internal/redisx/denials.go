@@ -243,13 +243,13 @@ func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Res
 	}
 	for _, r := range d.own {
 		switch {
-		case r.Allowed, r.RetryAfter == core.Never:
+		case r.Allowed:
 		case claim.Cost > r.Limit.Capacity():
 			r.RetryAfter = core.Never
 		case claim.Cost != a.Cost:
 			r.RetryAfter = max(r.RetryAfter, r.ResetAfter) // any cost up to the capacity fits then
 		}
-		dst = append(dst, later(r, past))
+		dst = append(dst, later(r, time.Since(d.received))) // no wait may become too short
 	}
 	return dst, true
 }
@@ -258,7 +258,7 @@ func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Res
 // request. A request that may wait can fit although nothing remains.
 func deniesFor(r *core.Result, costsMore, waits bool) time.Duration {
 	switch {
-	case r.Allowed, r.RetryAfter <= 0:
+	case r.Allowed:
 		return 0
 	case costsMore:
 		return r.RetryAfter

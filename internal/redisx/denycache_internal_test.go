@@ -24,9 +24,12 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	slots, changes := s.denials.slotsOf(claims, nil)
 	s.denials.forget([]core.Pair{{Key: "k"}})
 	s.denials.remember(claims, slots, results, now, changes)
-	expect.Equal(t, find(), nil, "a denial from before the reset is remembered")
+	_, known := s.Denied(&claims[0], nil)
+	expect.True(t, find() == nil && !known, "a denial from before the reset is remembered, for an outage: %t", known)
 	s.denials.remember(claims, slots, results, now, changesOf(slots))
 	expect.NotEqual(t, find(), nil, "a denial from after the reset is not remembered")
+	results[0].RetryAfter = 0
+	expect.Equal(t, find().results[0].RetryAfter, 2*maxDenial, "a remembered denial changed with the results of the caller")
 	claims[0].Limits[0].Rate = 6
 	expect.Equal(t, find(), nil, "a remembered denial changed with the limits of the caller")
 }
@@ -40,9 +43,9 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
 			slots, _ := s.denials.slotsOf(claims, nil)
-			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
-			_, ok := s.TakeLocal(claims, nil)
-			must.True(t, ok, "a denial is not remembered")
+			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now().Add(-time.Millisecond), 0)
+			r, ok := s.TakeLocal(claims, nil)
+			must.True(t, ok && r[0].RetryAfter == 2*maxDenial, "a denial is not remembered, or its wait is too short: %+v", r)
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -126,6 +129,7 @@ func TestKnownDenial(t *testing.T) {
 		{"a lower cost, when it may fit", claim(5, hour), []core.Result{usedUp}, 6 * time.Minute, claim(1, hour), false, 0},
 		{"a lower cost, and some remain", claim(5, hour), []core.Result{some}, 0, claim(1, hour), false, 0},
 		{"a higher cost, and some remain", claim(5, hour), []core.Result{some}, 0, claim(6, hour), true, time.Hour},
+		{"the whole capacity", claim(5, hour), []core.Result{usedUp}, 0, claim(10, hour), true, time.Hour},
 		{"a cost above the capacity", claim(5, hour), []core.Result{usedUp}, 0, claim(11, hour), true, core.Never},
 		{"what never fits", claim(11, hour), []core.Result{never}, 24 * time.Hour, claim(12, hour), true, core.Never},
 		{"when it fits again", claim(5, hour), []core.Result{usedUp}, 30 * time.Minute, claim(5, hour), false, 0},
@@ -135,10 +139,11 @@ func TestKnownDenial(t *testing.T) {
 		{"a request that may wait", claim(5, hour), []core.Result{usedUp}, 0, waits, false, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(nil, Options{DenyCache: 100})
+			s := New(nil, Options{DenyCache: 1}) // which all keys share
 			claims := []core.Claim{row.asked}
+			s.denials.forget([]core.Pair{{Rule: "r", Key: "k"}})
 			slots, changes := s.denials.slotsOf(claims, nil)
-			s.denials.remember(claims, slots, row.results, time.Now(), changes)
+			s.denials.remember(claims, slots, row.results, time.Now().Add(-time.Second), changes)
 			time.Sleep(row.later)
 			results, denied := s.Denied(&row.claim, nil)
 			must.Equal(t, denied, row.denied, "%s: denied", row.why)
