@@ -324,8 +324,16 @@ func TestPairOfTooManyLimitsStaysSmall(t *testing.T) {
 		r := take(t, s, claimOf("k", core.Every(5, time.Hour+time.Duration(i)*time.Second)))
 		must.True(t, r[0].Allowed, "limit %d: %+v", i, r)
 	}
-	n := len(client.HGet(t.Context(), pairKey, "s").Val())
-	expect.True(t, n <= 100*48+8 && s.Repaired() <= 0, "%d bytes, %d states repaired", n, s.Repaired())
+	size := func() int { return len(client.HGet(t.Context(), pairKey, "s").Val()) }
+	expect.True(t, size() <= 100*48+8 && s.Repaired() <= 0, "%d bytes, %d states repaired", size(), s.Repaired())
+	flush(t, client)
+	for i := range 20 {
+		take(t, s, claimOf("k", core.PerHour(9+i)))
+	}
+	expect.Equal(t, size(), 8*48+8, "bytes of 20 rates of one period")
+	s.Shift(2 * time.Hour)
+	take(t, s, claimOf("k", core.PerHour(100)))
+	expect.Equal(t, size(), 48+8, "bytes of a rate, once the others have ended")
 }
 
 func TestFullLogIsNotRepaired(t *testing.T) {
