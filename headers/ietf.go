@@ -37,9 +37,7 @@ func IETF(h http.Header, d core.Decision) {
 	policyEnd := len(b)
 	b = appendStates(b, &d, shown.Retry)
 	stateEnd := len(b)
-	if shown.Retry > 0 {
-		b = strconv.AppendInt(b, shown.Retry, 10)
-	}
+	b = strconv.AppendInt(b, shown.Retry, 10)
 
 	text := string(b)
 	values := []string{text[:policyEnd], text[policyEnd:stateEnd], text[stateEnd:]}

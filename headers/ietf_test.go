@@ -163,6 +163,16 @@ func TestPolicyNames(t *testing.T) {
 		{one("v-2", minute), []string{"v-2"}},
 		{one("plan-1month", minute), []string{"plan-1month"}},
 		{one("a-sliding-log", minute), []string{"a-sliding-log"}},
+		{one("1m-sliding-log", minute), []string{"1m-sliding-log"}},
+		{one("a-s", minute), []string{"a-s"}},
+		{one("a-1.5s", minute), []string{"a-1.5s"}},
+		{one("a-90s", minute), []string{"a-90s-1m"}},
+		{one("a~2x", minute), []string{"a~2x"}},
+		{one("~2", minute), []string{"~2-1m"}},
+		{one("a-month", minute), []string{"a-month-1m"}},
+		{one("a-year-UTC-1", minute), []string{"a-year-UTC-1-1m"}},
+		{one("plan", core.PerDay(9).In("UTC"), core.PerMonth(9)), []string{"plan-day", "plan-month"}},
+		{one("plan", core.PerMonth(9), core.PerMonth(9).In("Europe/Berlin").From(15)), []string{"plan-month-UTC-1", "plan-month-Europe/Berlin-15"}},
 	} {
 		expect.Elements(t, names(t, decision(noon, row.results...)), row.want, "%s", row.results[0].Rule)
 	}

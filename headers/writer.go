@@ -16,7 +16,7 @@ func None(http.Header, core.Decision) {}
 
 // RetryAfter sets Retry-After, as GitHub does, and nothing else. Clients do not learn how many requests remain.
 func RetryAfter(h http.Header, d core.Decision) {
-	if v, ok := fields.Of(&d); ok && v.Retry > 0 {
+	if v, _ := fields.Of(&d); v.Retry > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(v.Retry, 10)}
 	}
 }

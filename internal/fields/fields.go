@@ -39,7 +39,7 @@ func Of(d *core.Decision) (v Values, ok bool) {
 			v.wait, v.Retry = wait, max(1, CeilSeconds(wait))
 		}
 		return v, true
-	case !t.Allowed && t.Granted > 0 && !isTooLarge(d):
+	case !t.Allowed && !isTooLarge(d):
 		v.remaining = 0 // a cheaper request may fit, but a denial that is not 413 says 0
 	}
 	if v.remaining == 0 {
