@@ -41,7 +41,7 @@ func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 
 // answer returns the response as far as it has been written.
 func answer(c echo.Context, seen *watch.Watch, g *core.Guard) outcome.Answer {
-	a := seen.Answer(g.Request())
+	a := seen.Answer()
 	if r := c.Response(); !a.Written && r.Committed { // a middleware in between holds it back
 		a.Written, a.Status, a.Bytes = true, r.Status, r.Size
 	}

@@ -73,8 +73,8 @@ func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
 }
 
 func (s *watches) written(c *echo.Context, r *http.Request) outcome.Answer {
-	a := s.above.Answer(r)
-	if b := s.below.Answer(r); b.Written {
+	a := s.above.Answer()
+	if b := s.below.Answer(); b.Written {
 		a.Written, a.Status, a.Bytes = true, b.Status, max(a.Bytes, b.Bytes)
 	}
 	if a.Written || c.Response() == s.top {

@@ -80,7 +80,7 @@ func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
 	w, seen := watch.Writer(w, g.Request())
 	returned := false
 	defer func() {
-		a := seen.Answer(g.Request())
+		a := seen.Answer()
 		a.Returned, a.Status = returned, seen.StatusOf(a.Status)
 		g.Settle(outcome.Of(g.Request(), a))
 	}()

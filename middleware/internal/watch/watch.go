@@ -40,14 +40,10 @@ func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch
 	return o.withOptional(), &o.Watch
 }
 
-// Answer returns what has been written of the response to r.
-func (s *Watch) Answer(r *http.Request) outcome.Answer {
+// Answer returns what has been written of the response.
+func (s *Watch) Answer() outcome.Answer {
 	status := int(s.status.Load())
-	a := outcome.Answer{Status: status, Written: status != 0}
-	if r.Method != http.MethodHead {
-		a.Bytes = s.bytes.Load()
-	}
-	return a
+	return outcome.Answer{Status: status, Written: status != 0, Bytes: s.bytes.Load()}
 }
 
 // StatusOf returns the status of the request if the HTTP status of the response is status; 0 means 200. The status of a

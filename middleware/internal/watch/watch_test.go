@@ -30,6 +30,11 @@ type broken struct{ http.ResponseWriter }
 func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
 func (broken) Write([]byte) (int, error)                    { return 1, io.ErrClosedPipe }
 
+// hijacked is a ResponseWriter like net/http's whose connection is hijacked.
+type hijacked struct{ likeHTTP1 }
+
+func (hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
+
 // watchCases are the cases of TestWatch.
 var watchCases = map[string]struct {
 	method string
@@ -61,7 +66,9 @@ var watchCases = map[string]struct {
 		w.WriteHeader(401)
 	}, core.Outcome{Status: 200}},
 	"a long body from a reader": {"GET", func(w http.ResponseWriter) {
-		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1024))})
+		if n, _ := io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1024))}); n != 1024 {
+			panic(n)
+		}
 		w.WriteHeader(401)
 	}, core.Outcome{Status: 200, Bytes: 1024}},
 	"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
@@ -88,6 +95,7 @@ func TestWatch(t *testing.T) {
 		_, _ = w.Write([]byte("ok"))
 	}
 	expect.Equal(t, outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}), "a connection that fails")
+	expect.Equal(t, outcomeOf(hijacked{likeHTTP1{full{httptest.NewRecorder()}}}, "GET", failing), (core.Outcome{Status: 418, Bytes: 2}), "a connection that is hijacked")
 }
 
 // likeHTTP1 has the methods of net/http's ResponseWriter for HTTP/1.
@@ -108,7 +116,7 @@ func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWr
 		handle(w)
 		returned = true
 	}()
-	a := seen.Answer(r)
+	a := seen.Answer()
 	a.Returned = returned
 	return outcome.Of(r, a)
 }
