@@ -138,6 +138,13 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	if kept := client.PTTL(context.Background(), key).Val(); kept < 55*time.Second+slack || kept > 75*time.Second+slack {
 		t.Errorf("the key is kept for %v, want for as long as the hold, 60 to 66 s, and 6 s in which what it held drains", kept)
 	}
+	s, server := frozen(t)
+	c = claimOf("k", core.PerHour(10))
+	c.Cost = 5
+	take(t, s, c)
+	c.Hold, c.Cost = true, 1
+	take(t, s, c)
+	expect.AtLeast(t, server.TTL(pairKey), 36*time.Minute, "the key is kept for (6 min for each of 6 requests, of which one is charged when its hold ends)")
 }
 
 // Settlements and resets do not make a key expire earlier.
