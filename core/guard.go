@@ -35,8 +35,8 @@ type Guard struct {
 // the decision. An adapter may add values to ctx. router finds the route of r for RoutePattern, and may be nil.
 //
 // Under a rule with MaxWait, Guard sleeps until the request's turn. A request whose turn comes after the deadline of ctx is
-// denied. So is one whose turn comes after the server's WriteTimeout, unless router is a DeadlineExtender that can extend
-// it. If ctx ends before the request's turn, Guard gives the charge back, and the error wraps ErrUnavailable and ctx's
+// denied. So is one whose turn comes after the server's WriteTimeout or, if it has a body, ReadTimeout, unless router is a
+// DeadlineExtender that can extend them. If ctx ends before the request's turn, Guard gives the charge back, and the error wraps ErrUnavailable and ctx's
 // error. Otherwise, Guard returns the same errors as Check. Whether or not there is an error, the adapter calls Guard.End
 // once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {

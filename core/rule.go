@@ -96,11 +96,12 @@ type Rule struct {
 	// is zero, a request that does not fit is denied.
 	//
 	// If the request's context has a deadline, the request may wait for at most the time left; requests of a server keep
-	// up to 75ms of it for the response. So may a request whose adapter cannot extend the server's WriteTimeout.
+	// up to 75ms of it for the response. If the adapter cannot extend the
+	// server's WriteTimeout and, for a request with a body, ReadTimeout, these are such deadlines too.
 	//
 	// A request that waits holds nothing under the other rules, and begins no ban. If they hold something, for an AtOnce limit
 	// or a CostAfter, or if a limit of theirs has a Ban, their rates are checked at once. The request then asks the store a
-	// second time at its turn to hold or charge it, also if there was nothing to wait for. If that is denied, the request
+	// second time at its turn to hold or charge it, even if there was nothing to wait for. If that is denied, the request
 	// gives back all that it was charged.
 	//
 	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or settled at

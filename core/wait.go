@@ -99,7 +99,7 @@ func timeoutOf(ctx context.Context, r *http.Request) time.Duration {
 }
 
 // A DeadlineExtender is a Router that can extend the deadlines that http.Server sets for a request. Without one, no request
-// waits for its turn longer than the server's WriteTimeout.
+// waits for its turn longer than the server's WriteTimeout, and no request with a body longer than its ReadTimeout.
 type DeadlineExtender interface {
 	Router
 
