@@ -8,9 +8,9 @@ import (
 	"github.com/spillgate/spillgate/internal/nearest"
 )
 
-// The kinds of error that this module returns. Every other error wraps one of these four or comes from a callback. The
-// text of an error that an exported function returns begins with "spillgate: "; the text of an error that it wraps,
-// such as a key func's, does not.
+// The kinds of error that this package returns. Every other error wraps one of these four, or comes from a callback, a
+// context or a store. The text of an error begins with "spillgate: ", except for errors of a context and of functions that
+// a key func calls, such as Route.
 var (
 	// ErrNoKey means that a request does not have the identity that a key func looks for. Adapters respond with 400.
 	ErrNoKey = errors.New("no key")

@@ -31,9 +31,10 @@ func (l *Limiter) ofKey(verb, rule, key string, limits []Limit) (a asked, err er
 	return a, within(fmt.Sprintf("%s of rule %q", verb, rule), err)
 }
 
-// Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of
-// 365 days. It does not shorten a longer ban that is already active. Reset lifts a ban. Ban bans the key in the store
-// and in the fallback; if one of them is down, the other still bans the key. Ban returns the same errors as Reset.
+// Ban denies all requests of a key under a rule of l for the duration d, rounded up to whole microseconds. d is more than
+// 0 and at most 10 years of 365 days. Ban does not shorten a longer ban that is already active. Reset lifts a ban. Ban
+// bans the key in the store and in the fallback; if one of them is down, the other still bans the key. Ban returns the
+// same errors as Reset.
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
 	if err == nil && (d <= 0 || d > maxPeriod) {
