@@ -25,7 +25,7 @@ type account struct {
 	hold    budget // holds all requests of the key: at first until one has a response, later after a denial that names no limit
 	budgets []*budget
 	routes  map[routeKey]*route
-	last    []*budget // the budgets of the last response that named any
+	last    []*budget // the budgets of the route of the last response that named any
 	used    uint64    // when a call last arrived, by Transport.arrivals
 	clock   uint64    // counts arrivals, sendings and responses: it orders them
 
@@ -37,7 +37,7 @@ type account struct {
 type route struct {
 	seen    bool      // there was a response
 	first   budget    // admits one request, and holds the others until there is a response
-	budgets []*budget // the budgets of the last response that named any; never changed in place
+	budgets []*budget // the budgets of the last response that named any, then closed ones that it did not name; never changed in place
 	used    uint64
 }
 

@@ -28,8 +28,9 @@
 //
 // Limits are kept per Transport.Key and, within a key, per X-RateLimit-Resource or policy name. The resource of a
 // request is unknown before its response, so the Transport assumes the resource of the last request with the same
-// method and first path segment. Use one Transport for all requests of a program to a server: two Transports share
-// nothing.
+// method and first path segment. A limit that is used up stays closed until the instant that the server announced, even if
+// responses in the meantime show only another limit. Use one Transport for all requests of a program to a server: two
+// Transports share nothing.
 //
 // The first request of a key is sent alone; the others wait for its response headers, for ten seconds at most. If the
 // server announces limits, the same applies to the first request of each method and first path segment.
@@ -47,6 +48,6 @@
 // # Bounds
 //
 // A Transport keeps at most 1,024 keys and, for each key, 512 routes and 32 limits. Beyond that, it forgets the least
-// recently used limit, and the least recently used key or route of a sample. It hashes names of more than 128 bytes, also in LimitedError.Policy. So servers can neither fill its
-// memory nor make its errors long.
+// recently used limit, and the least recently used key or route of a sample. It hashes names of more than 128 bytes,
+// also in LimitedError.Policy. So servers can neither fill its memory nor make its errors long.
 package client
