@@ -29,7 +29,7 @@
 //
 // If a request does not have the identity that a func looks for, the error wraps core.ErrNoKey. If the identity is
 // ambiguous or malformed (a header sent twice, two cookies of one name, "Bearer" without a token), the error wraps
-// core.ErrBadKey. Adapters answer both with 400. First falls back to the next func only after ErrNoKey. If it also did
+// core.ErrBadKey. Adapters respond to both with 400. First falls back to the next func only after ErrNoKey. If it also did
 // so after ErrBadKey, a client could escape its own limit by sending its key twice, while the application serves one of
 // the two.
 //

@@ -49,9 +49,9 @@ type row struct {
 	run  func(*suite)
 }
 
-// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store whose clock is a real
-// one may take its time: the instants of its results say how late each call was, and a row expects of a limit only what holds for
-// requests that late. On a clock that stands still between two calls of Advance, it expects exact results.
+// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store with a real clock
+// may be slow: the instants of its results say how late each call was, and a row expects only what a limit guarantees for requests
+// that are so late. On a clock that stands still between two calls of Advance, it expects exact results.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, calendarRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}

@@ -42,7 +42,7 @@ func WithMessages(l *core.Limiter) Option {
 }
 
 // WithDenyHandler uses deny to end denied calls with the error that it returns, or with Denial(d) if that is nil. The trailer
-// has the fields that describe d already, and grpc-retry-pushback-ms. ctx carries d.
+// already has the fields that describe d, and grpc-retry-pushback-ms. ctx carries d.
 func WithDenyHandler(deny func(ctx context.Context, d core.Decision) error) Option {
 	return func(o *options) { o.deny = deny }
 }

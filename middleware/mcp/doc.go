@@ -5,8 +5,8 @@
 //	server.AddReceivingMiddleware(mcplimit.New(limiter))
 //
 // Rules see each call as a request of its own: "POST /tools/call/search", "POST /prompts/get/greet" or "POST /resources/read", with the
-// header of the HTTP request, if any. "POST /tools/call/" is the pattern of all tools. What a client sends to connect, pings and
-// notifications are never decided. To limit these by address, mount stdlib around the HTTP handler. No key func for addresses
+// header of the HTTP request, if any. "POST /tools/call/" is the pattern of all tools. Messages that open a connection, pings
+// and notifications are never decided. To limit these by address, mount stdlib around the HTTP handler. No key func for addresses
 // works here, because the SDK does not pass on the address.
 //
 // A denied call gets the JSON-RPC error -32029, whose data are {"retryAfterSeconds": 3, "rules": ["search"]}, without retryAfterSeconds
