@@ -94,7 +94,7 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 	return c
 }
 
-// WithoutDecision is for adapters that may get the context of another request: of the one that opened a session, for example, or of
+// WithoutDecision is for adapters that may get the context of another request, such as the one that opened a session, or
 // a batch. It returns a context with the values and the deadline of ctx, but without the decisions that ctx carries, so that all
 // rules apply to the request again.
 func WithoutDecision(ctx context.Context) context.Context {
