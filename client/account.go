@@ -270,7 +270,8 @@ func (a *account) routeOf(r *http.Request) *route {
 	rt := a.routes[key]
 	if rt == nil {
 		if len(a.routes) >= maxRoutes {
-			a.forgetRoute()
+			least := leastOf(a.routes, func(a, b *route) bool { return a.used < b.used })
+			delete(a.routes, least) // its calls continue
 		}
 		key.segment = strings.Clone(key.segment) // not the whole path
 		rt = &route{first: budget{trial: trial{trying: true}}}
@@ -278,20 +279,4 @@ func (a *account) routeOf(r *http.Request) *route {
 	}
 	rt.used = a.clock
 	return rt
-}
-
-// forgetRoute forgets the least recently used of a sample of routes. The route's calls continue.
-func (a *account) forgetRoute() {
-	var key routeKey
-	var least *route
-	sampled := 0
-	for k, rt := range a.routes { // begins anywhere
-		if sampled++; sampled > 16 {
-			break
-		}
-		if least == nil || rt.used < least.used {
-			key, least = k, rt
-		}
-	}
-	delete(a.routes, key)
 }

@@ -161,15 +161,22 @@ func (t *Transport) open(key accountKey) *account {
 
 // leastUsed returns the key of the least recently used account of a sample, if possible of an account without requests
 // in flight.
-func (t *Transport) leastUsed() (key accountKey) {
-	var least *account
+func (t *Transport) leastUsed() accountKey {
+	return leastOf(t.accounts, func(a, b *account) bool {
+		return a.idle() && !b.idle() || a.idle() == b.idle() && a.used < b.used
+	})
+}
+
+// leastOf returns the key of the least value in a sample of a map.
+func leastOf[K comparable, V any](all map[K]V, isLess func(a, b V) bool) (key K) {
+	var least V
 	sampled := 0
-	for k, a := range t.accounts { // in random order
+	for k, v := range all { // in random order
 		if sampled++; sampled > 16 {
 			break
 		}
-		if least == nil || a.idle() && !least.idle() || a.idle() == least.idle() && a.used < least.used {
-			key, least = k, a
+		if sampled == 1 || isLess(v, least) {
+			key, least = k, v
 		}
 	}
 	return key
