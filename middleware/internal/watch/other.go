@@ -14,51 +14,20 @@ type flusher interface {
 
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// other watches a ResponseWriter that is not net/http's. Through Unwrap, http.ResponseController finds the methods that
-// are not wrapped.
-type other struct {
-	http.ResponseWriter
-	Watch
-}
-
-// Unwrap returns the wrapped ResponseWriter.
-func (w *other) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *other) WriteHeader(status int) {
-	w.ResponseWriter.WriteHeader(status) // panics if there is no such status
-	w.begin(status)
-}
-
-// Write implements io.Writer.
-func (w *other) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	w.wrote(int64(n))
-	w.call.Wrote(p[:n])
-	return n, err
-}
-
-// WriteString implements io.StringWriter.
-func (w *other) WriteString(s string) (int, error) {
-	n, err := io.WriteString(w.ResponseWriter, s)
-	w.wrote(int64(n))
-	if w.call != nil {
-		w.call.Wrote([]byte(s[:n]))
-	}
-	return n, err
-}
+// other watches a ResponseWriter that is not net/http's.
+type other struct{ base }
 
 // ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter.
 func (w *other) ReadFrom(src io.Reader) (int64, error) {
 	return w.readFrom(src, w, func(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) })
 }
 
-// Each of these types adds one optional interface. They are separate types because other itself must not have the methods.
+// Each of these types adds one optional interface. They are separate types because base itself must not have the methods.
 type (
-	flushes     other
-	hijacks     other
-	pushes      other
-	closeNotify other
+	flushes     base
+	hijacks     base
+	pushes      base
+	closeNotify base
 )
 
 // Flush implements http.Flusher.
@@ -180,7 +149,7 @@ type (
 // withOptional returns w with the same optional interfaces as the wrapped ResponseWriter, because handlers look for them
 // with type assertions: http.Flusher, http.Hijacker, http.Pusher and http.CloseNotifier.
 func (w *other) withOptional() http.ResponseWriter {
-	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
+	f, h, p, c := (*flushes)(&w.base), (*hijacks)(&w.base), (*pushes)(&w.base), (*closeNotify)(&w.base)
 	has := 0
 	_, flush := w.ResponseWriter.(http.Flusher)
 	_, hijack := w.ResponseWriter.(http.Hijacker)

@@ -29,14 +29,14 @@ func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch
 	if c, ok := w.(common); ok {
 		switch {
 		case hijack && readFrom && !push:
-			one := &http1{watching{common: c, Watch: Watch{call: seen}}}
+			one := &http1{watching{base{w, Watch{call: seen}}, c}}
 			return one, &one.Watch
 		case push && !hijack && !readFrom:
-			two := &http2{watching{common: c, Watch: Watch{call: seen}}}
+			two := &http2{watching{base{w, Watch{call: seen}}, c}}
 			return two, &two.Watch
 		}
 	}
-	o := &other{ResponseWriter: w, Watch: Watch{call: seen}}
+	o := &other{base{w, Watch{call: seen}}}
 	return o.withOptional(), &o.Watch
 }
 

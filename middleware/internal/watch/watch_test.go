@@ -143,7 +143,7 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	}
 	type bare struct{ http.ResponseWriter }
 	within := all{likeHTTP1{full{httptest.NewRecorder()}}}
-	o := &other{ResponseWriter: bare{within}}
+	o := &other{base{ResponseWriter: bare{within}}}
 	sets := make(map[set]bool)
 	for _, w := range []http.ResponseWriter{
 		bare{within},

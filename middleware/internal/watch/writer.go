@@ -8,44 +8,32 @@ import (
 	"time"
 )
 
-// common has the methods of both ResponseWriters of net/http, for HTTP/1 and HTTP/2.
-type common interface {
+// base watches a ResponseWriter. Through Unwrap, http.ResponseController finds the methods that are not wrapped.
+type base struct {
 	http.ResponseWriter
-	io.StringWriter
-	http.Flusher
-	FlushError() error
-	CloseNotify() <-chan bool
-	SetReadDeadline(time.Time) error
-	SetWriteDeadline(time.Time) error
-	EnableFullDuplex() error
-}
-
-// watching is a ResponseWriter that records what is written to it.
-type watching struct {
-	common
 	Watch
 }
 
-// Unwrap returns the wrapped ResponseWriter, for http.ResponseController.
-func (w *watching) Unwrap() http.ResponseWriter { return w.common }
+// Unwrap returns the wrapped ResponseWriter.
+func (w *base) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *watching) WriteHeader(status int) {
-	w.common.WriteHeader(status) // panics if there is no such status
+func (w *base) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status) // panics if there is no such status
 	w.begin(status)
 }
 
 // Write implements io.Writer.
-func (w *watching) Write(p []byte) (int, error) {
-	n, err := w.common.Write(p)
+func (w *base) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
 	w.wrote(int64(n))
 	w.call.Wrote(p[:n])
 	return n, err
 }
 
 // WriteString implements io.StringWriter.
-func (w *watching) WriteString(s string) (int, error) {
-	n, err := w.common.WriteString(s)
+func (w *base) WriteString(s string) (int, error) {
+	n, err := io.WriteString(w.ResponseWriter, s)
 	w.wrote(int64(n))
 	if w.call != nil {
 		w.call.Wrote([]byte(s[:n]))
@@ -53,33 +41,38 @@ func (w *watching) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// Flush implements http.Flusher.
-func (w *watching) Flush() {
-	w.begin(http.StatusOK)
-	w.common.Flush()
+// common has what both ResponseWriters of net/http, for HTTP/1 and HTTP/2, offer beside http.ResponseWriter and io.StringWriter.
+type common interface {
+	flusher
+	closeNotifier
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	EnableFullDuplex() error
 }
 
-// FlushError is Flush for http.ResponseController.
-func (w *watching) FlushError() error {
-	w.begin(http.StatusOK)
-	return w.common.FlushError()
+// watching watches a ResponseWriter of net/http.
+type watching struct {
+	base
+	common
 }
+
+// Flush implements http.Flusher.
+func (w *watching) Flush() { (*flushes)(&w.base).Flush() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *watching) FlushError() error { return (*flushes)(&w.base).FlushError() }
 
 // http1 watches a ResponseWriter of HTTP/1.
 type http1 struct{ watching }
 
 // ReadFrom implements io.ReaderFrom.
 func (w *http1) ReadFrom(src io.Reader) (int64, error) {
-	return w.readFrom(src, w, w.common.(io.ReaderFrom).ReadFrom)
+	return w.readFrom(src, w, w.ResponseWriter.(io.ReaderFrom).ReadFrom)
 }
 
-// Hijack implements http.Hijacker. It records status 101, because handlers hijack a connection to upgrade it.
+// Hijack implements http.Hijacker.
 func (w *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffer, err := w.common.(http.Hijacker).Hijack()
-	if err == nil {
-		w.begin(http.StatusSwitchingProtocols)
-	}
-	return conn, buffer, err
+	return (*hijacks)(&w.base).Hijack()
 }
 
 // http2 watches a ResponseWriter of HTTP/2.
@@ -87,5 +80,5 @@ type http2 struct{ watching }
 
 // Push implements http.Pusher.
 func (w *http2) Push(target string, opts *http.PushOptions) error {
-	return w.common.(http.Pusher).Push(target, opts)
+	return w.ResponseWriter.(http.Pusher).Push(target, opts)
 }
