@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -41,25 +40,14 @@ func (t *Telemetry) settled(ctx context.Context, o *core.Observation) {
 	switch {
 	case o.Err != nil:
 		t.holds.settled[settledFailed].Add(1)
-		t.warnSettlement(ctx, o)
+		w := finalFailed
+		if errors.Is(o.Err, core.ErrUnavailable) {
+			w = settlementFailed
+		}
+		t.failed(ctx, w, o)
 	case o.Charged == 0:
 		t.holds.settled[settledFree].Add(1)
 	default:
 		t.holds.settled[settledCharged].Add(1)
 	}
-}
-
-func (t *Telemetry) warnSettlement(ctx context.Context, o *core.Observation) {
-	second, turned := t.clock.second(time.Time{})
-	if turned {
-		t.tick(ctx, second)
-	}
-	if t.log == nil {
-		return
-	}
-	w := finalFailed
-	if errors.Is(o.Err, core.ErrUnavailable) {
-		w = settlementFailed
-	}
-	t.log.failed(ctx, second, w, o)
 }

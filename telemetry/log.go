@@ -29,17 +29,8 @@ const (
 	denialMessage            = "denied"
 )
 
-func warningOf(outcome int) warning {
-	switch outcome {
-	case noKey:
-		return keyMissing
-	case badKey:
-		return keyBad
-	case unavailable:
-		return noDecision
-	}
-	return ruleInvalid
-}
+// warningOf has the warning about each outcome of a request that was not decided.
+var warningOf = [outcomes]warning{noKey: keyMissing, badKey: keyBad, invalid: ruleInvalid, unavailable: noDecision}
 
 // level is Error for a mistake of the application, and Warn for anything else.
 func (w warning) level() slog.Level {
@@ -115,14 +106,6 @@ func (b *logbook) write(ctx context.Context, d denial) {
 	}
 	attrs = append(attrs, slog.Uint64("suppressed", d.suppressed))
 	b.log.LogAttrs(ctx, slog.LevelInfo, denialMessage, attrs...)
-}
-
-// failed logs the error of o, so that the limiter does not log it again.
-func (b *logbook) failed(ctx context.Context, second int64, w warning, o *core.Observation) {
-	if b.log.Enabled(ctx, w.level()) {
-		o.Logged = true
-		b.warn(ctx, second, w, ruleOf(o), o.Err)
-	}
 }
 
 // warn logs an error, or counts it if a line about the subject was written recently.

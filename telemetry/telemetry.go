@@ -166,12 +166,18 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {
 	outcome := outcomeOf(o)
 	t.requests[outcome].Add(1)
+	t.failed(ctx, warningOf[outcome], o)
+}
+
+// failed logs the error of o, so that the limiter does not log it again.
+func (t *Telemetry) failed(ctx context.Context, w warning, o *core.Observation) {
 	second, turned := t.clock.second(time.Time{})
 	if turned {
 		t.tick(ctx, second)
 	}
-	if t.log != nil {
-		t.log.failed(ctx, second, warningOf(outcome), o)
+	if t.log != nil && t.log.log.Enabled(ctx, w.level()) {
+		o.Logged = true
+		t.log.warn(ctx, second, w, ruleOf(o), o.Err)
 	}
 }
 
