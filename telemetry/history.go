@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +20,9 @@ type Second struct {
 // A history is a ring of seconds. When a second ends, its count is computed as the difference of two totals. So
 // counting a request does not write to the history.
 type history struct {
+	mu      sync.Mutex
 	buckets *[historySeconds]bucket // nil until the first second
-	second  int64                   // the current second; 0 if there is none
+	second  atomic.Int64            // the current second, changed under mu; 0 if there is none
 	totals  [3]uint64               // the totals when it began
 }
 
@@ -32,21 +34,25 @@ type bucket struct {
 
 // turn ends the current second, with the totals so far, and begins the next.
 func (h *history) turn(second int64, totals [3]uint64) {
-	if second <= h.second {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.second.Load()
+	if second <= before {
 		return
 	}
 	if h.buckets == nil {
 		h.buckets = new([historySeconds]bucket)
 	}
-	if h.second != 0 {
-		h.buckets[h.second%historySeconds] = h.current(totals)
+	if before != 0 {
+		h.buckets[before%historySeconds] = h.current(totals)
 	}
-	h.second, h.totals = second, totals
+	h.totals = totals
+	h.second.Store(second)
 }
 
 // current returns the current second, from the totals so far.
 func (h *history) current(totals [3]uint64) bucket {
-	b := bucket{second: uint32(h.second)}
+	b := bucket{second: uint32(h.second.Load())}
 	for i := range totals {
 		b.counts[i] = uint32(max(totals[i], h.totals[i]) - h.totals[i]) // totals of concurrent requests may be torn
 	}
@@ -55,25 +61,13 @@ func (h *history) current(totals [3]uint64) bucket {
 
 // at returns a second, from the totals so far.
 func (h *history) at(second int64, totals [3]uint64) bucket {
-	if h.second == second {
+	if h.second.Load() == second {
 		return h.current(totals)
 	}
 	if h.buckets != nil && h.buckets[second%historySeconds].second == uint32(second) {
 		return h.buckets[second%historySeconds]
 	}
 	return bucket{}
-}
-
-// A total is the history of all requests.
-type total struct {
-	mu      sync.Mutex
-	history history
-}
-
-func (t *total) turn(second int64, totals [3]uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.history.turn(second, totals)
 }
 
 // totals returns how many requests were allowed, denied, and allowed although a dry run would have denied them.
@@ -94,21 +88,19 @@ func (t *Telemetry) History(rule string) []Second { return t.Recent(rule, histor
 // Recent returns the last n seconds of History.
 func (t *Telemetry) Recent(rule string, n int) []Second {
 	if rule == "" {
-		t.total.mu.Lock()
-		defer t.total.mu.Unlock()
-		return t.seconds(&t.total.history, t.totals(), n)
+		return t.seconds(&t.total, t.totals(), n)
 	}
 	r := t.rules.Load().named(rule)
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return t.seconds(&r.history, r.totals(), n)
 }
 
 // seconds returns the last n seconds of h, from the totals so far.
 func (t *Telemetry) seconds(h *history, totals [3]uint64, n int) (seconds []Second) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	now, last := time.Now().Truncate(time.Second), t.clock.now()
 	for second := max(1, last-int64(min(n, historySeconds))+1); second <= last; second++ {
 		counts := h.at(second, totals).counts

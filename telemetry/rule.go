@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,22 +16,19 @@ const (
 	maxActive = 100
 )
 
-func compare(a, b string) int { return cmp.Compare(a, b) }
-
 // A rule holds the counts of one rule name.
 type rule struct {
 	name   string
 	limits atomic.Pointer[[]limit] // replaced as a whole under mu
-	second atomic.Int64            // the current second of the history
 
 	// Requests since the start, each counted once whatever the number of limits. Requests that only other rules denied are not
 	// counted, so that no rule shows more allowed requests than there were.
 	allowed, denied, wouldDeny atomic.Uint64
 	waits                      waits
 	overridden                 overridden
+	history                    history
 
 	mu      sync.Mutex
-	history history
 	top     top
 	pending uint64        // denials of keys in top that are in no log line yet
 	rest    uint64        // denials of other keys that are in no log line yet
@@ -134,14 +130,6 @@ func (r *rule) addLimit(wanted core.Limit, most int) *limitCounts {
 	}
 	r.limits.Store(&after)
 	return after[at].limitCounts
-}
-
-// turn begins a second of the history.
-func (r *rule) turn(second int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.history.turn(second, r.totals())
-	r.second.Store(second)
 }
 
 // ruleOutcomes are the names of the values that totals returns.

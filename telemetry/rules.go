@@ -3,6 +3,7 @@ package telemetry
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // maxRules is how many rules are counted separately. It bounds memory, because claims of Take can name any rule.
@@ -53,7 +54,7 @@ func (t *Telemetry) addRule(name string) *rule {
 	}
 	added := newRule(name, t.top)
 	after := &rules{append(slices.Clone(before.all), added), maps.Clone(before.byName)}
-	slices.SortFunc(after.all, func(a, b *rule) int { return compare(a.name, b.name) })
+	slices.SortFunc(after.all, func(a, b *rule) int { return strings.Compare(a.name, b.name) })
 	after.byName[name] = added
 	t.rules.Store(after)
 	return added

@@ -35,7 +35,7 @@ type Telemetry struct {
 	store    storeCalls
 	holds    holds
 	log      *logbook // nil if nothing is logged
-	total    total
+	total    history  // of all requests
 	forward  atomic.Pointer[[]core.Observer]
 	rules    atomic.Pointer[rules] // replaced as a whole under mu
 
@@ -142,8 +142,8 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 			continue
 		}
 		r := t.rule(c.Rule)
-		if r.second.Load() != second {
-			r.turn(second)
+		if r.history.second.Load() != second {
+			r.history.turn(second, r.totals())
 		}
 		if c.Overridden {
 			r.overridden.add(c, second)
