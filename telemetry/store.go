@@ -30,10 +30,7 @@ type storeCalls struct {
 
 // count counts the store call of o.
 func (s *storeCalls) count(o *core.Observation) {
-	i := 0
-	for i < len(Buckets) && o.Store > Buckets[i] {
-		i++
-	}
+	i, _ := slices.BinarySearch(Buckets, o.Store)
 	s.buckets[i].Add(1)
 	s.total.Add(int64(o.Store))
 	if failedCall(o) {
@@ -79,19 +76,16 @@ func (t *Telemetry) kept() (keys Keys, leases Leases, held int) {
 			inMemory = false
 		}
 		if r, ok := s.(interface{ LeaseStats() core.LeaseStats }); ok {
-			leases.add(r.LeaseStats())
+			stats := r.LeaseStats()
+			leases.Keys += stats.Keys
+			leases.Decisions += stats.Decisions
+			leases.Returned += stats.Returned
 		}
 	}
 	if !inMemory || len(stores) == 0 {
 		held = int(max(0, t.holds.held.Load()))
 	}
 	return keys, leases, held
-}
-
-func (l *Leases) add(s core.LeaseStats) {
-	l.Keys += s.Keys
-	l.Decisions += s.Decisions
-	l.Returned += s.Returned
 }
 
 // stores returns the stores of the attached limiters, each once.

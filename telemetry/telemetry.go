@@ -34,10 +34,10 @@ type Telemetry struct {
 	would    atomic.Uint64 // allowed requests that a dry run would have denied
 	store    storeCalls
 	holds    holds
-	log      *logbook // nil if nothing is logged
-	total    history  // of all requests
-	forward  atomic.Pointer[[]core.Observer]
-	rules    atomic.Pointer[rules] // replaced as a whole under mu
+	log      *logbook                        // nil if nothing is logged
+	total    history                         // of all requests
+	forward  atomic.Pointer[[]core.Observer] // replaced as a whole under mu
+	rules    atomic.Pointer[rules]           // likewise
 
 	mu       sync.Mutex
 	limiters []*core.Limiter
@@ -53,6 +53,7 @@ func New(o Options) *Telemetry {
 	if o.Log != nil {
 		t.log = newLogbook(o.Log, t.mask, &t.clock)
 	}
+	t.forward.Store(new([]core.Observer))
 	t.rules.Store(&rules{byName: make(map[string]*rule)})
 	return t
 }
@@ -91,11 +92,7 @@ func (t *Telemetry) Limiters() []*core.Limiter {
 func (t *Telemetry) Forward(o core.Observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []core.Observer
-	if before := t.forward.Load(); before != nil {
-		all = slices.Clone(*before)
-	}
-	all = append(all, o)
+	all := append(slices.Clone(*t.forward.Load()), o)
 	t.forward.Store(&all)
 }
 
@@ -112,10 +109,8 @@ func (t *Telemetry) Observe(ctx context.Context, o *core.Observation) {
 	default:
 		t.decided(ctx, o)
 	}
-	if forward := t.forward.Load(); forward != nil {
-		for _, observer := range *forward {
-			observer(ctx, o)
-		}
+	for _, observer := range *t.forward.Load() {
+		observer(ctx, o)
 	}
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -22,11 +23,8 @@ func (w *waits) count(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	i := 0
-	for i < len(WaitBuckets)-1 && d > WaitBuckets[i] {
-		i++
-	}
-	w.buckets[i].Add(1)
+	i, _ := slices.BinarySearch(WaitBuckets, d)
+	w.buckets[min(i, len(WaitBuckets)-1)].Add(1)
 	w.total.Add(int64(d))
 }
 

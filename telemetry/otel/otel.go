@@ -86,7 +86,7 @@ func registerWaits(t *telemetry.Telemetry, m metric.Meter) error {
 	if err != nil {
 		return err
 	}
-	var waited labels
+	waited := labels{known: make(map[string]bool)}
 	t.Forward(func(ctx context.Context, o *core.Observation) {
 		if o.Wait == 0 || o.Outcome != nil {
 			return
@@ -115,9 +115,6 @@ func (l *labels) of(rule string) string {
 	if !l.known[rule] {
 		if len(l.known) >= maxRules {
 			return "other"
-		}
-		if l.known == nil {
-			l.known = make(map[string]bool)
 		}
 		l.known[rule] = true
 	}
