@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"sync/atomic"
@@ -69,8 +70,7 @@ func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) 
 		j.prepare(false)
 		err = s.queues.do(ctx, j, begun)
 	case j.owed:
-		each(len(j.parts), func(i int) { j.parts[i].err = s.do(ctx, &j.parts[i], begun, how) })
-		return firstError(j.parts)
+		return cmp.Or(each(len(j.parts), func(i int) error { return s.do(ctx, &j.parts[i], begun, how) })...)
 	default:
 		err = s.decideParts(ctx, j)
 	}

@@ -32,12 +32,12 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 
 // Refund implements lease.Store. Each refund is a request of its own, so that refunds of equal limits share a plan and a run.
 func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
-	errs := make([]error, len(unused))
-	each(len(unused), func(i int) {
+	return each(len(unused), func(i int) error {
 		j := s.layout.newSettle(unused[i : i+1])
-		if errs[i] = j.marked(s.do(ctx, j, time.Now(), s.queues.how())); errs[i] == nil {
+		err := j.marked(s.do(ctx, j, time.Now(), s.queues.how()))
+		if err == nil {
 			j.release()
 		}
+		return err
 	})
-	return errs
 }

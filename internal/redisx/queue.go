@@ -262,7 +262,7 @@ func (s *queues) run(ctx context.Context, r *run) {
 		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
 	}
 	if apart || isMigrating(err) {
-		each(len(r.jobs), func(i int) { _ = s.server.run(ctx, r.jobs[i:i+1]) })
+		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })
 	}
 }
 

@@ -121,14 +121,16 @@ func (s *server) within(ctx context.Context, f func(context.Context) error) erro
 	}
 }
 
-// each runs f for 0 to n-1 at once and waits.
-func each(n int, f func(i int)) {
+// each runs f for 0 to n-1 at once, waits, and returns their errors.
+func each(n int, f func(i int) error) []error {
+	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := 1; i < n; i++ {
-		wg.Go(func() { f(i) })
+		wg.Go(func() { errs[i] = f(i) })
 	}
-	f(0)
+	errs[0] = f(0)
 	wg.Wait()
+	return errs
 }
 
 // run does jobs in one run of the script. It sets the reply of each job, or returns the error of all.
@@ -356,12 +358,12 @@ func (s *server) warm() {
 // connect brings up connections of a client.
 func (s *server) connect(ctx context.Context, client redis.UniversalClient) error {
 	for _, n := range [...]int{1, s.maxRuns} {
-		errs := make([]error, n)
-		each(n, func(i int) {
-			errs[i] = s.within(ctx, func(ctx context.Context) error { return client.Time(ctx).Err() })
-			if isReply(errs[i]) { // the user may not ask for the time, but is connected
-				errs[i] = nil
+		errs := each(n, func(int) error {
+			err := s.within(ctx, func(ctx context.Context) error { return client.Time(ctx).Err() })
+			if isReply(err) { // the user may not ask for the time, but is connected
+				return nil
 			}
+			return err
 		})
 		if err := errors.Join(errs...); err != nil {
 			return err

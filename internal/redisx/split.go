@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"slices"
@@ -91,9 +92,7 @@ func (s *decider) decideParts(ctx context.Context, j *job) error {
 		}
 	}
 	err := s.doParts(ctx, j.parts, false)
-	if late := s.settleParts(ctx, j.parts); err == nil {
-		err = late
-	}
+	err = cmp.Or(err, s.settleParts(ctx, j.parts))
 	for i := range j.ops {
 		if o := &j.ops[i]; o.bans {
 			o.does, o.bans = take, false
@@ -104,11 +103,11 @@ func (s *decider) decideParts(ctx context.Context, j *job) error {
 
 // doParts does parts at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
 func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
-	each(len(parts), func(i int) {
+	return cmp.Or(each(len(parts), func(i int) error {
 		p := &parts[i]
 		p.prepare(peek)
 		if p.err = s.queues.do(ctx, p, time.Now()); p.err != nil {
-			return
+			return p.err
 		}
 		s.noteDenied(p.ops, time.Now())
 		for n := range p.ops {
@@ -116,21 +115,12 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 				o.final = o.cost
 			}
 		}
-	})
-	return firstError(parts)
-}
-
-func firstError(parts []job) error {
-	for i := range parts {
-		if parts[i].err != nil {
-			return parts[i].err
-		}
-	}
-	return nil
+		return nil
+	})...)
 }
 
 func allAdmitted(parts []job) bool {
-	for i := range parts {
+	for i := range parts { // not by value: the run of a part that has failed may still write to it
 		if !parts[i].admitted() {
 			return false
 		}
@@ -165,7 +155,7 @@ func (s *decider) settleParts(ctx context.Context, parts []job) error {
 	err := s.server.within(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
-		each(len(charged), func(i int) {
+		each(len(charged), func(i int) error {
 			p := charged[i]
 			if back := s.settlePart(deadline.Context{Context: ctx}, p, admitted); back.err == nil {
 				for n := range p.usages {
@@ -182,6 +172,7 @@ func (s *decider) settleParts(ctx context.Context, parts []job) error {
 				}
 				p.held = p.held || back.held && !admitted
 			}
+			return nil
 		})
 		return nil
 	})

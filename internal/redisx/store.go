@@ -178,11 +178,9 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	defer s.denials.forget(pairs)
 	s.endLeases(pairs)
 	defer s.endLeases(pairs)
-	errs := make([]error, len(pairs))
-	each(len(pairs), func(i int) {
+	return errors.Join(each(len(pairs), func(i int) error {
 		j := s.decider.layout.newJob(true)
 		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
-		errs[i] = s.decider.do(ctx, j, time.Now(), s.decider.queues.how())
-	})
-	return errors.Join(errs...)
+		return s.decider.do(ctx, j, time.Now(), s.decider.queues.how())
+	})...)
 }
