@@ -31,7 +31,7 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 		return dst, false, err
 	}
 	j.addSettlements(s.layout, unused)
-	if err = s.do(ctx, j, begun, s.queues.how()); err != nil {
+	if err = s.do(ctx, j, begun, s.server.how()); err != nil {
 		if len(unused) > 0 {
 			err = j.marked(err)
 		}
@@ -77,7 +77,7 @@ func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) 
 	switch {
 	case err == nil:
 	case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
-		s.queues.setRouting(bySlot)
+		s.server.setRouting(bySlot)
 		return s.do(ctx, j, time.Now(), bySlot)
 	case isMigrating(err) && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1):
 		return s.do(ctx, j, time.Now(), byKey)

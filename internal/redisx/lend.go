@@ -22,7 +22,7 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 	j := s.layout.newJob(false) // of one key
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, final: int64(loan.Cost)})
 	j.addSettlements(s.layout, unused)
-	if err := s.do(ctx, j, time.Now(), s.queues.how()); err != nil {
+	if err := s.do(ctx, j, time.Now(), s.server.how()); err != nil {
 		return 0, nil, j.marked(err)
 	}
 	charged, left = j.ops[0].moved, j.appendResults(nil, []core.Claim{loan})
@@ -34,7 +34,7 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
 	return each(len(unused), func(i int) error {
 		j := s.layout.newSettle(unused[i : i+1])
-		err := j.marked(s.do(ctx, j, time.Now(), s.queues.how()))
+		err := j.marked(s.do(ctx, j, time.Now(), s.server.how()))
 		if err == nil {
 			j.release()
 		}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
 )
@@ -32,7 +31,6 @@ const (
 // queues has a queue for each route with jobs.
 type queues struct {
 	server  *server
-	routing atomic.Uint32
 	company atomic.Int32 // how many more runs of one job it takes until leaders expect no company
 
 	mu      sync.Mutex
@@ -64,22 +62,6 @@ type run struct {
 	sent time.Time
 	trip breaker.Trip // if the run fails, each caller's breaker counts one failure
 }
-
-func newQueues(server *server) *queues {
-	s := &queues{server: server, byRoute: make(map[string]*queue)}
-	switch server.client.(type) {
-	case *redis.ClusterClient:
-		s.setRouting(bySlot)
-	case *redis.Ring:
-		s.setRouting(byIdentity)
-	}
-	return s
-}
-
-func (s *queues) setRouting(how routing) { s.routing.Store(uint32(how)) }
-
-// how returns the routing of the server, which may turn out to be a Redis Cluster.
-func (s *queues) how() routing { return routing(s.routing.Load()) }
 
 // do runs j, whose caller has begun to wait at an instant, and returns its error. If ctx ends first, the error is ctx's, or errLate.
 func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
@@ -259,7 +241,7 @@ func (s *queues) run(ctx context.Context, r *run) {
 	}
 	apart := hasCode(err, "CROSSSLOT")
 	if apart { // a client that wraps one of a Redis Cluster
-		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
+		s.server.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
 	}
 	if apart || isMigrating(err) {
 		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })

@@ -49,7 +49,8 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
-	s := &Store{decider: &decider{layout: &layout, server: server, queues: newQueues(server), seed: maphash.MakeSeed()}}
+	queues := &queues{server: server, byRoute: make(map[string]*queue)}
+	s := &Store{decider: &decider{layout: &layout, server: server, queues: queues, seed: maphash.MakeSeed()}}
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache, &layout)
 	}
@@ -156,7 +157,7 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	if err := s.decider.do(ctx, j, time.Now(), s.decider.queues.how()); errors.Is(err, errFull) {
+	if err := s.decider.do(ctx, j, time.Now(), s.decider.server.how()); errors.Is(err, errFull) {
 		return compiled.Full(settlements)
 	} else if err != nil {
 		return err
@@ -181,6 +182,6 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	return errors.Join(each(len(pairs), func(i int) error {
 		j := s.decider.layout.newJob(true)
 		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
-		return s.decider.do(ctx, j, time.Now(), s.decider.queues.how())
+		return s.decider.do(ctx, j, time.Now(), s.decider.server.how())
 	})...)
 }
