@@ -31,10 +31,7 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 		return dst, false, err
 	}
 	j.addSettlements(s.layout, unused)
-	if err = s.do(ctx, j, begun, s.server.how()); err != nil {
-		if len(unused) > 0 {
-			err = j.marked(err)
-		}
+	if err = j.marked(s.do(ctx, j, begun, s.server.how())); err != nil {
 		return dst, false, err
 	}
 	s.server.decided.Do(func() { go s.server.warnOfEviction() })
@@ -52,9 +49,9 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 	return results, lasts, nil
 }
 
-// marked returns err, with which j has ended, marked if j has certainly not refunded unused requests of leases.
+// marked returns err, with which j has ended, marked if j was to refund unused requests of leases and has certainly not.
 func (j *job) marked(err error) error {
-	if err != nil && len(j.parts) == 0 && (j.unsent || isReply(err)) {
+	if err != nil && j.settled > 0 && len(j.parts) == 0 && (j.unsent || isReply(err)) {
 		return lease.NotRefunded{Err: err}
 	}
 	return err

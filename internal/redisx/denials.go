@@ -175,7 +175,7 @@ func withMaxWait(r core.Result, before, maxWait time.Duration) core.Result {
 
 // find returns the denial of claims, if it still is one, or nil. It also returns the current time.
 func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
-	for i := range claims {
+	for i := 0; c != nil && i < len(claims); i++ {
 		if d = c.slotOf(claims[i].Rule, claims[i].Key).denial.Load(); d == nil {
 			continue
 		}

@@ -122,9 +122,6 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 			return results, true
 		}
 	}
-	if s.denials == nil {
-		return dst, false
-	}
 	d, now := s.denials.find(claims)
 	if d == nil {
 		return dst, false
