@@ -50,8 +50,7 @@ type queue struct {
 	answered time.Time     // the last time when a run was answered
 	stall    *breaker.Trip // what runs that are late at the same time share: a stall is one failure, however many were in flight
 	stalled  time.Time     // when stall began
-	timer    *time.Timer   // dispatches the jobs that wait, an interval after the last run; nil at first
-	armed    bool          // timer is running
+	armed    bool          // a timer will dispatch the jobs that wait
 }
 
 // A run is one run of the script.
@@ -168,15 +167,11 @@ func (q *queue) elect() (lead *job) {
 // isLater reports whether a deadline is later than another one. The zero time is the latest.
 func isLater(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
-// arm starts the timer of q.
+// arm starts a timer that dispatches the jobs that wait once the interval is over.
 func (q *queue) arm(s *queues, now time.Time) {
 	q.armed = true
 	left := s.interval() - now.Sub(q.inFlight[len(q.inFlight)-1].sent)
-	if q.timer != nil {
-		q.timer.Reset(left)
-		return
-	}
-	q.timer = time.AfterFunc(left, func() {
+	time.AfterFunc(left, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		q.armed = false
