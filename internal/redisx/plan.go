@@ -33,7 +33,9 @@ func (j *job) prepare(peek bool) {
 		} else {
 			j.settled++
 		}
-		words = appendWords(words, o.cost, o.final, o.at, o.maxWait+o.turn)
+		for _, n := range [...]int64{o.cost, o.final, o.at, o.maxWait + o.turn} {
+			words = binary.LittleEndian.AppendUint64(words, uint64(n)) // see lua/word.lua
+		}
 		for n := range o.limits {
 			l := &o.limits[n]
 			plan = j.appendPlan(plan, o, l, n == 0)
@@ -83,14 +85,6 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 	}
 	for _, n := range starts {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
-	}
-	return b
-}
-
-// appendWords appends numbers as words: see lua/word.lua.
-func appendWords(b []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	return b
 }
