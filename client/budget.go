@@ -119,7 +119,7 @@ func (b *budget) pace(c *call, now time.Time) pause {
 // of the window, which is as long as one request takes to be available again, because for a token bucket, Reset may
 // mean only that.
 func (b *budget) paced(c *call, now time.Time) bool {
-	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
+	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.renewed.Sub(now) > max(time.Second, b.each)
 }
 
 // isPacedWindow reports whether b is a window that is being paced.

@@ -68,6 +68,3 @@ func (w *window) pacedAt(n, remaining int64) time.Time {
 	intervals := max(remaining+1, n)
 	return w.last.Add(w.renewed.Sub(w.last) / time.Duration(intervals) * time.Duration(n))
 }
-
-// left returns the time until the window is renewed.
-func (w *window) left(now time.Time) time.Duration { return w.renewed.Sub(now) }
