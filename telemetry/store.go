@@ -33,14 +33,9 @@ func (s *storeCalls) count(o *core.Observation) {
 	i, _ := slices.BinarySearch(Buckets, o.Store)
 	s.buckets[i].Add(1)
 	s.total.Add(int64(o.Store))
-	if failedCall(o) {
+	if errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil { // it failed or was late
 		s.failures.Add(1)
 	}
-}
-
-// failedCall reports whether the store call of o failed or was late.
-func failedCall(o *core.Observation) bool {
-	return errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil
 }
 
 // calls returns the calls of the stores and their health.
