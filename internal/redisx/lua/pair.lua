@@ -193,10 +193,8 @@ local groups = newCache(function(text)
   local group = {text = text, of = ''}
   for at = 2 * word + 1, #text, 7 * word do
     local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text, at)
-    if not algorithms[kind % 24] or kind < 24 or rate == 0 or capacity == 0 or max(kind / 24, rate, capacity, unit, ban, start, ends) > maxExact then
-      return nil
-    end
-    local l = newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
+    local isLimit = algorithms[kind % 24] and min(kind / 24, rate, capacity) >= 1 and max(kind / 24, rate, capacity, unit, ban, start, ends) <= maxExact
+    local l = isLimit and newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
     if not l then
       return nil
     end

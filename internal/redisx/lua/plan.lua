@@ -23,6 +23,14 @@
 --             waited; 0 if it cannot or could not wait
 local take, peek, lend, hold, adjust, release, renew, ban, grant, reset = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
+-- newPair returns a pair without limits. Its blank is the value of a pair with just a new state of each of its limits, from place l.place.
+local function newPair()
+  local pair = {kinds = {}, blank = pack(oneWord, 0)}
+  forget(pair)
+  sumCells(pair)
+  return pair
+end
+
 -- addState has a pair have the state of a limit, and returns whether it has one of that kind.
 local function addState(pair, l)
   local shared = pair.kinds[-l.kind] -- miniredis allocates all up to a large number that is a positive index
@@ -33,17 +41,17 @@ local function addState(pair, l)
     end
   end
   if not l.isStateless then
+    l.place, pair.blank = #pair.blank + 1, pair.blank .. l.blank
     table.insert(pair, l)
   end
   return shared
 end
 
 -- newPlan reads a plan. Its ops are those that settle, the dry runs, and the others, which are decided together. Its list decided has the
--- limits of the ops that are decided. A plan is plain if it
--- only takes, or only peeks, without dry runs, its limits are in the order of their pairs, and each limit has a state of its own:
--- unless its text begins with a minus sign.
+-- limits of the ops that are decided. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of
+-- their pairs, and each limit has a state of its own: unless its text begins with a minus sign.
 local function newPlan(text)
-  local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0}
+  local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0, isRead = true}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
   for n in string.gmatch(text, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
@@ -61,7 +69,7 @@ local function newPlan(text)
     elseif kind % 24 == 12 then
       plan.keys, unit = max(plan.keys, unit), 0
     end
-    local pair = plan.pairs[place] or {kinds = {}}
+    local pair = plan.pairs[place] or newPair()
     plan.pairs[place], plan.keys = pair, max(plan.keys, place)
     if flags % 2 == 1 then
       op = {does = floorDiv(flags, 4), isDry = flags % 4 >= 2, pair = pair, limits = {}, charged = {}, of = ''}
@@ -89,22 +97,11 @@ local function newPlan(text)
       end
       if op.does <= hold then
         table.insert(plan.decided, l)
+        plan.isRead = plan.isRead and op.does ~= lend and l.algorithm.isRead
       end
     end
   end
-  for _, pair in ipairs(plan.pairs) do
-    pair.blank = pack(oneWord, 0)
-    for _, l in ipairs(pair) do -- where its state is in the value of a pair that has just these
-      l.place, pair.blank = #pair.blank + 1, pair.blank .. l.blank
-    end
-    forget(pair)
-    sumCells(pair)
-  end
   plan.isPlain = isPlain and not plan.shared
-  plan.isRead = plan.ops[1].does ~= lend
-  for _, l in ipairs(plan.decided) do
-    plan.isRead = plan.isRead and l.algorithm.isRead
-  end
   plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
   return plan
 end

@@ -22,12 +22,10 @@ function sliding.untilUsed(l, now, n)
   elseif n == 0 then
     return newest + l.micros - now
   end
-  left = left - ring[ends / width % l.n + 6]
-  while left > n and ends < newest do
-    ends = ends + width
-    left = left - ring[ends / width % l.n + 6]
-  end
-  return max(0, ends + l.micros - now)
+  repeat
+    left, ends = left - ring[ends / width % l.n + 6], ends + width
+  until left <= n or ends > newest
+  return max(0, ends - width + l.micros - now)
 end
 
 -- moveTo makes the sub-bucket of now the newest. What later ones count, which the clock has left behind, moves to it. What no longer
