@@ -3,7 +3,6 @@ package redisx
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,6 @@ type decider struct {
 	server *server
 	queues *queues
 	denied atomic.Pointer[recent.Pairs] // by the hash of a key; nil until a pair was denied
-	seed   maphash.Seed
 }
 
 // decideClaims decides claims, which arrived at an instant, in the same calls that first refund the unused requests of leases.

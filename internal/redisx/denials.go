@@ -20,7 +20,6 @@ const maxDenial = time.Second
 // which holds the latest denial.
 type denyCache struct {
 	layout *layout
-	seed   maphash.Seed
 	slots  []denySlot
 	swept  atomic.Uint64 // the slot that is looked at next for a denial that has ended
 }
@@ -45,10 +44,6 @@ type denial struct {
 	known    time.Duration // after sent; it says something about other costs for as long
 }
 
-func newDenyCache(size int, l *layout) *denyCache {
-	return &denyCache{layout: l, seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
-}
-
 // slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil. It also returns their changesOf.
 func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*denySlot, changes uint64) {
 	for i := 0; c != nil && i < len(claims); i++ {
@@ -59,7 +54,7 @@ func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*deny
 }
 
 func (c *denyCache) slotOf(rule, identity string) *denySlot {
-	hash := maphash.String(c.seed, identity) + 31*maphash.String(c.seed, ruleName(rule))
+	hash := maphash.String(seed, identity) + 31*maphash.String(seed, ruleName(rule))
 	return &c.slots[hash%uint64(len(c.slots))]
 }
 

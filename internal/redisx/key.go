@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash/maphash"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ const maxPlain = 128
 
 // hashedBytes is how many bytes of a digest represent an identity: 128 bits.
 const hashedBytes = 16
+
+// seed is for the hashes of keys in this process.
+var seed = maphash.MakeSeed()
 
 // A layout makes the keys under which pairs are stored:
 //

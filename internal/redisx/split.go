@@ -231,7 +231,7 @@ func (s *decider) noteDenied(ops []op, now time.Time) {
 			if s.denied.Load() == nil {
 				s.denied.CompareAndSwap(nil, new(recent.Pairs))
 			}
-			hash, at := maphash.String(s.seed, o.key), now.Sub(s.server.begun)
+			hash, at := maphash.String(seed, o.key), now.Sub(s.server.begun)
 			if s.denied.Load().Age(hash, at) > peekFor/2 {
 				s.denied.Load().Note(hash, at)
 			}
@@ -243,7 +243,7 @@ func (s *decider) noteDenied(ops []op, now time.Time) {
 func (s *decider) wasDenied(ops []op, now time.Time, ago time.Duration) bool {
 	denied := s.denied.Load()
 	return denied != nil && slices.ContainsFunc(ops, func(o op) bool {
-		age := denied.Age(maphash.String(s.seed, o.key), now.Sub(s.server.begun))
+		age := denied.Age(maphash.String(seed, o.key), now.Sub(s.server.begun))
 		return ago <= age && age < peekFor
 	})
 }

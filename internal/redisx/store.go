@@ -21,7 +21,6 @@ package redisx
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -50,9 +49,9 @@ type Store struct {
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
 	queues := &queues{server: server, byRoute: make(map[string]*queue)}
-	s := &Store{decider: &decider{layout: &layout, server: server, queues: queues, seed: maphash.MakeSeed()}}
+	s := &Store{decider: &decider{layout: &layout, server: server, queues: queues}}
 	if o.DenyCache > 0 {
-		s.denials = newDenyCache(o.DenyCache, &layout)
+		s.denials = &denyCache{layout: &layout, slots: make([]denySlot, o.DenyCache)}
 	}
 	return s
 }
