@@ -18,15 +18,29 @@ const refillTimeout = time.Second
 type refill struct {
 	ends  time.Time // when waiting for the refill is no longer useful
 	done  chan struct{}
-	heard bool // the store has answered a request meanwhile
+	err   error // of the call, once it is done
+	heard bool  // the store has answered a request meanwhile
 }
 
-// wait waits for r until ctx is done or r is late.
-func (r *refill) wait(ctx context.Context) {
+// grace is how long after its end a refill may take to say how its call ended.
+const grace = 10 * time.Millisecond
+
+// wait waits for r until ctx is done or r is late, and returns the error of r's call. The deadline of a request that began r is
+// about the end of r. It waits for the error even then: nothing else says whether the store has failed.
+func (r *refill) wait(ctx context.Context) error {
 	select {
 	case <-r.done:
 	case <-time.After(time.Until(r.ends)):
 	case <-ctx.Done():
+		if time.Until(r.ends) > grace {
+			return nil
+		}
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-time.After(time.Until(r.ends) + grace):
+		return nil
 	}
 }
 
@@ -61,7 +75,7 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	defer s.mu.Unlock()
 	defer t.refills.Add(-1)
 	r := e.refill
-	e.refill = nil
+	e.refill, r.err = nil, err
 	if errors.As(err, new(NotRefunded)) { // the next call for the key refunds it
 		for i := range unused {
 			e.unused.add(unused[i].At.UnixMicro(), int64(unused[i].Cost))

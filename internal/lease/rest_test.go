@@ -49,6 +49,20 @@ func TestARefillTakesAsLongAsATakeMay(t *testing.T) {
 	}
 }
 
+// A request that has waited in vain for a refill fails as the refill's call does: its own call would not be sent any more, so a store that
+// is down would count as one that gets too many calls.
+func TestARequestFailsAsItsRefillDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, failure := newFake(t), errors.New("down")
+		c, _ := emptyLease(t, s, "k")
+		s.table().timeout.Store(int64(51 * ms)) // requests may have a bit less
+		ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
+		defer cancel()
+		s.next(func() error { time.Sleep(51 * ms); return failure })
+		expect.ErrorIs(t, expect.ErrorOf(s.Take(ctx, []core.Claim{c}, nil)), failure, "a request whose refill fails at its deadline")
+	})
+}
+
 func TestAnInvalidClaimEndsNoLease(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)

@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"time"
@@ -18,6 +20,7 @@ type take struct {
 	one    part          // of the only claim, which needs no allocation then
 	parts  []part        // by claim, if there are several
 	warm   bool          // a key of the rest has a lease
+	failed error         // of a refill that the take has waited for
 	local  []core.Result // of the claims that leases decide, in order
 	rest   []core.Claim  // claims that the store decides
 }
@@ -171,7 +174,7 @@ func (k *take) takeLocal(ctx context.Context) {
 	for i := range k.claims {
 		p, local, ok := k.table.takeLease(k.claims, i, k.begun, k.local)
 		if !ok && p.refill != nil {
-			p.refill.wait(ctx)
+			k.failed = cmp.Or(k.failed, p.refill.wait(ctx))
 			p, local, ok = k.table.takeLease(k.claims, i, k.begun, k.local)
 		}
 		*k.part(i), k.local = p, local
@@ -198,6 +201,9 @@ func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result
 		}
 		results, lasts, err := k.table.store.Take(ctx, k.rest, unused, dst)
 		k.table.returned(unused, err)
+		if k.failed != nil && errors.Is(err, context.DeadlineExceeded) { // the take had no time left, so its own error says nothing
+			err = k.failed
+		}
 		if err != nil {
 			return dst, false, err
 		}
