@@ -49,7 +49,7 @@ func (s *decider) decideClaims(ctx context.Context, begun time.Time, claims []co
 
 // marked returns err, with which j has ended, marked if j was to refund unused requests of leases and has certainly not.
 func (j *job) marked(err error) error {
-	if err != nil && j.settled > 0 && len(j.parts) == 0 && (j.unsent || isReply(err)) {
+	if err != nil && j.settled > 0 && len(j.parts) == 0 && (j.unsent || isReply(err) && !hasRun(err)) {
 		return lease.NotRefunded{Err: err}
 	}
 	return err

@@ -150,7 +150,7 @@ var faults = []string{
 func isFault(err error) bool {
 	text := replyOf(err)
 	code, _, _ := strings.Cut(text, " ")
-	return slices.Contains(faults, code) || strings.Contains(text, "@user_function") || strings.Contains(text, "unauthenticated") ||
+	return slices.Contains(faults, code) || hasRun(err) || strings.Contains(text, "unauthenticated") ||
 		strings.HasPrefix(text, "ERR max number of clients")
 }
 

@@ -233,8 +233,8 @@ type errorReply string
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
 
-// The outcome of a return is known if the server replied or the call was not sent. Otherwise the requests are lost: returning
-// them twice would exceed the limit.
+// The outcome of a return is known if the server replied, but not by an error of the script, or the call was not sent. Otherwise the
+// requests are lost: returning them twice would exceed the limit.
 func TestOutcomesOfReturns(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
 	over, cancel := context.WithCancel(t.Context())
@@ -263,6 +263,7 @@ func TestOutcomesOfReturns(t *testing.T) {
 			"OOM":       {t.Context(), errorReply("OOM"), true},
 			"read only": {t.Context(), errorReply("READONLY"), true},
 			"no right":  {t.Context(), errorReply("NOPERM"), true},
+			"half done": {t.Context(), errorReply("ERR can't run this command script: x, on @user_script:602."), false},
 		} {
 			s, h := frozenStore(t), new(failing)
 			s.decider.server.client.AddHook(h)

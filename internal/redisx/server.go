@@ -285,6 +285,9 @@ func (s *server) send(ctx context.Context, command any, name []byte, jobs []*job
 // isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
 func isReply(err error) bool { return replyOf(err) != "" }
 
+// hasRun reports whether err is the reply of a script that failed while it ran, and may have done a part of what it was asked.
+func hasRun(err error) bool { return strings.Contains(replyOf(err), "@user_") }
+
 // hasCode reports whether err is a server's reply that begins with code.
 func hasCode(err error, code string) bool { return strings.HasPrefix(replyOf(err), code) }
 
