@@ -17,26 +17,27 @@ type Watch struct {
 	status atomic.Int64 // of the first final WriteHeader; 0 before the response has begun
 	bytes  atomic.Int64
 	call   *call.Response
+	http2  bool // 101 is a status like any other 1xx: HTTP/2 has no upgrades
 }
 
 // Writer returns a ResponseWriter that writes to w in response to r and has w's optional interfaces, and the Watch that
 // records what is written. Wrapping a ResponseWriter of net/http takes one allocation, unless r is a call.
 func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch) {
-	seen := call.Watch(w, r)
+	seen, isHTTP2 := call.Watch(w, r), r.ProtoMajor > 1
 	_, push := w.(http.Pusher)
 	_, hijack := w.(http.Hijacker)
 	_, readFrom := w.(io.ReaderFrom)
 	if c, ok := w.(common); ok {
 		switch {
 		case hijack && readFrom && !push:
-			one := &http1{watching{base{w, Watch{call: seen}}, c}}
+			one := &http1{watching{base{w, Watch{call: seen, http2: isHTTP2}}, c}}
 			return one, &one.Watch
 		case push && !hijack && !readFrom:
-			two := &http2{watching{base{w, Watch{call: seen}}, c}}
+			two := &http2{watching{base{w, Watch{call: seen, http2: isHTTP2}}, c}}
 			return two, &two.Watch
 		}
 	}
-	o := &other{base{w, Watch{call: seen}}}
+	o := &other{base{w, Watch{call: seen, http2: isHTTP2}}}
 	return o.withOptional(), &o.Watch
 }
 
@@ -51,9 +52,9 @@ func (s *Watch) Answer() outcome.Answer {
 func (s *Watch) StatusOf(status int) int { return s.call.Status(cmp.Or(status, http.StatusOK)) }
 
 // begin records the status of the response, unless the response has already begun. Informational (1xx) responses do not
-// begin it, except 101.
+// begin it, except 101 of HTTP/1.
 func (s *Watch) begin(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	if status >= 200 || status == http.StatusSwitchingProtocols && !s.http2 {
 		s.status.CompareAndSwap(0, int64(status))
 		s.call.Begin()
 	}

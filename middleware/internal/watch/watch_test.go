@@ -96,6 +96,13 @@ func TestWatch(t *testing.T) {
 	}
 	expect.Equal(t, outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}), "a connection that fails")
 	expect.Equal(t, outcomeOf(hijacked{likeHTTP1{full{httptest.NewRecorder()}}}, "GET", failing), (core.Outcome{Status: 418, Bytes: 2}), "a connection that is hijacked")
+
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.ProtoMajor = 2
+	w, seen := Writer(full{httptest.NewRecorder()}, r)
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	w.WriteHeader(http.StatusUnauthorized)
+	expect.Equal(t, seen.Answer().Status, http.StatusUnauthorized, "the status after 101 of HTTP/2")
 }
 
 // likeHTTP1 has the methods of net/http's ResponseWriter for HTTP/1.
