@@ -75,7 +75,7 @@ func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
 func (s *watches) written(c *echo.Context, r *http.Request) outcome.Answer {
 	a := s.above.Answer()
 	if b := s.below.Answer(); b.Written {
-		a.Written, a.Status, a.Bytes = true, b.Status, max(a.Bytes, b.Bytes)
+		a.Written, a.Status, a.Bytes, a.Cut = true, b.Status, max(a.Bytes, b.Bytes), b.Cut
 	}
 	if a.Written || c.Response() == s.top {
 		return a

@@ -18,6 +18,7 @@ var ErrPanic = errors.New("the handler panicked")
 type Answer struct {
 	Returned bool  // the handler has neither panicked nor ended its goroutine
 	Written  bool  // the response has begun
+	Cut      bool  // a write of the body has failed
 	Status   int   // 0 means 200
 	Bytes    int64 // length of the body that was written; less than 0 means 0
 	Err      error // the handler's error, unless a response was written for it
@@ -30,7 +31,7 @@ func Of(r *http.Request, a Answer) core.Outcome {
 	if r.Method != http.MethodHead {
 		o.Bytes = max(a.Bytes, 0)
 	}
-	o.Err = cmp.Or(disconnected(r, a), a.Err)
+	o.Err = failure(r, a)
 	if !a.Returned {
 		o.Err = ErrPanic
 		if !a.Written {
@@ -40,12 +41,17 @@ func Of(r *http.Request, a Answer) core.Outcome {
 	return o
 }
 
-// disconnected returns the error of r's context. An HTTP/2 server cancels the context of HEAD when it has sent the header, which
-// ends the stream, so after that the context says nothing about the client.
-func disconnected(r *http.Request, a Answer) error {
+// failure returns the error of r's context or of the handler. An HTTP/2 server ends the stream of HEAD when it has sent the
+// header: it cancels the context, and writes fail. After that, neither error says anything about the client.
+func failure(r *http.Request, a Answer) error {
 	err := r.Context().Err()
-	if a.Written && r.Method == http.MethodHead && r.ProtoMajor > 1 && errors.Is(err, context.Canceled) {
-		return nil
+	if a.Written && r.Method == http.MethodHead && r.ProtoMajor > 1 {
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		if a.Cut {
+			a.Err = nil
+		}
 	}
-	return err
+	return cmp.Or(err, a.Err)
 }

@@ -16,8 +16,9 @@ import (
 type Watch struct {
 	status atomic.Int64 // of the first final WriteHeader; 0 before the response has begun
 	bytes  atomic.Int64
+	cut    atomic.Bool // a write has failed
+	http2  bool        // 101 is a status like any other 1xx: HTTP/2 has no upgrades
 	call   *call.Response
-	http2  bool // 101 is a status like any other 1xx: HTTP/2 has no upgrades
 }
 
 // Writer returns a ResponseWriter that writes to w in response to r and has w's optional interfaces, and the Watch that
@@ -44,7 +45,7 @@ func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch
 // Answer returns what has been written of the response.
 func (s *Watch) Answer() outcome.Answer {
 	status := int(s.status.Load())
-	return outcome.Answer{Status: status, Written: status != 0, Bytes: s.bytes.Load()}
+	return outcome.Answer{Status: status, Written: status != 0, Cut: s.cut.Load(), Bytes: s.bytes.Load()}
 }
 
 // StatusOf returns the status of the request if the HTTP status of the response is status; 0 means 200. The status of a
@@ -76,12 +77,15 @@ func (s *Watch) readFrom(src io.Reader, w io.Writer, rest func(io.Reader) (int64
 		}
 	}
 	m, err := rest(src)
-	s.wrote(m)
+	s.wrote(m, nil) // the error may be of src
 	return n + m, err
 }
 
-// wrote records a write of n bytes.
-func (s *Watch) wrote(n int64) {
+// wrote records a write of n bytes, which failed with err unless that is nil.
+func (s *Watch) wrote(n int64, err error) {
 	s.begin(http.StatusOK)
 	s.bytes.Add(n)
+	if err != nil {
+		s.cut.Store(true)
+	}
 }

@@ -26,7 +26,7 @@ func (w *base) WriteHeader(status int) {
 // Write implements io.Writer.
 func (w *base) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
-	w.wrote(int64(n))
+	w.wrote(int64(n), err)
 	w.call.Wrote(p[:n])
 	return n, err
 }
@@ -34,7 +34,7 @@ func (w *base) Write(p []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (w *base) WriteString(s string) (int, error) {
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.wrote(int64(n))
+	w.wrote(int64(n), err)
 	if w.call != nil {
 		w.call.Wrote([]byte(s[:n]))
 	}

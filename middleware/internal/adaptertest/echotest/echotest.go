@@ -102,6 +102,7 @@ func (v Version[E, C, H, M, R]) Run(t *testing.T, more map[string]Ending[C, H, M
 		"calls bypass the error handler": v.testCallsBypassTheErrorHandler,
 		"outcome":                        func(t *testing.T) { v.testOutcome(t, more) },
 		"bytes":                          v.testBytes,
+		"HEAD":                           v.testHead,
 		"error is handled once":          v.testErrorIsHandledOnce,
 		"call in Gzip":                   v.testCallInGzip,
 		"RealIP":                         v.testRealIP,

@@ -8,11 +8,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
@@ -178,6 +180,29 @@ func (v Version[E, C, H, M, R]) testBytes(t *testing.T) {
 		var got []core.Outcome
 		serve(v.instance(watching(&got), end.Around, end.Inside, end.Handle), http.MethodGet, "/")
 		expect.True(t, len(got) == 1 && got[0].Bytes == 4, "%s: the outcomes are %+v, want 4 bytes", why, got)
+	}
+}
+
+// testHead checks that an HTTP/2 server, which ends the stream of HEAD after the header, fails no handler that writes a body.
+func (v Version[E, C, H, M, R]) testHead(t *testing.T) {
+	for failure, handle := range map[error]H{
+		nil:    func(c C) error { return c.HTML(http.StatusOK, strings.Repeat("x", 1<<16)) },
+		io.EOF: func(c C) error { _ = c.String(http.StatusOK, "ok"); return io.EOF },
+	} {
+		var got []core.Outcome
+		e := v.instance(watching(&got), nil, nil, handle)
+		e.Add(http.MethodHead, "/", handle)
+		ended := make(chan bool)
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			e.ServeHTTP(w, r)
+		}))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		must.Get(s.Client().Head(s.URL))(t).Body.Close()
+		<-ended
+		s.Close()
+		expect.True(t, len(got) == 1 && got[0] == core.Outcome{Cost: 1, Status: http.StatusOK, Err: failure}, "the outcomes are %+v, want error %v", got, failure)
 	}
 }
 
