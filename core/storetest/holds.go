@@ -164,6 +164,9 @@ var banRows = []row{
 				s.Errorf("%+v, want a wait of 1m for one request", r)
 			}
 		}
+		if r := s.take(claim("key", "0/d", 1))[0]; r.RetryAfter != core.Never || r.RefillAfter != 0 || r.ResetAfter != 0 {
+			s.Errorf("%+v, want a rate of 0 that never recovers", r)
+		}
 		s.expect(words("yes 4"), claim("other", "5/d", 1))
 		s.wait(minute)
 		s.expect(words("yes 2"), claim("key", "5/d", 1))

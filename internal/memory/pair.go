@@ -327,7 +327,7 @@ func (c *call) report(answers []Answer) {
 		for j := range asks {
 			a, answer := &asks[j], &answers[j]
 			answer.Retry, answer.Wait = a.retry, a.wait
-			if a.Report(&answer.Usage, o.banned); a.Cells != nil {
+			if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
 				answer.Usage.Hold(o.heldOf(a), o.banned)
 			}
 		}

@@ -170,6 +170,9 @@ func (a *ask) result(now int64) core.Result {
 	if a.held().Sign() > 0 {
 		least = max(least, hint*time.Microsecond)
 	}
+	if a.limit.Rate == 0 { // it never recovers
+		least = 0
+	}
 	r.RefillAfter, r.ResetAfter = max(r.RefillAfter, least), max(r.ResetAfter, least)
 	if ban == 0 {
 		r.Remaining = int(atLeastZero(free.Sub(free, a.held())))

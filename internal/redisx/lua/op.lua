@@ -259,7 +259,7 @@ local function reportEach(plan, now, code)
     local pair, granted = l.pair, 0
     local ban = pair.cells[1] and pair.bannedUntil > now and pair.bannedUntil - now
     local free, refill, reset = report(l, now, ban)
-    if pair.cells[1] then
+    if pair.cells[1] and l.full > 0 then
       local held = heldOf(l)
       local least = max(held > 0 and hint or 0, ban or 0)
       free = free < 0 and free or ban and 0 or max(0, free - held)
