@@ -159,7 +159,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
 		l.leave(&early)
 		if err = decide(&later, 0); !later.allowed {
-			_ = early.settle(ctx, "", 0)
+			early.giveBack(ctx)
 		}
 		if err != nil {
 			return took, err
@@ -179,7 +179,7 @@ func (c *receipt) denyLate(ctx context.Context) {
 	if !ok || wait == 0 || wait < left {
 		return
 	}
-	_ = c.settle(ctx, "", 0)
+	c.giveBack(ctx)
 	results := c.results()
 	for i := range results {
 		if r := &results[i]; !r.DryRun && r.Wait > 0 && r.Wait >= left {
@@ -189,6 +189,22 @@ func (c *receipt) denyLate(ctx context.Context) {
 	c.keep(results)
 	c.record()
 	c.late = true
+}
+
+// giveBack gives back what c was charged. It adds that to what its results say is left, unless the request would have waited for it.
+func (c *receipt) giveBack(ctx context.Context) {
+	_ = c.settle(ctx, "", 0)
+	claims, results := c.claims(), c.results()
+	rest := results
+	for i := range claims {
+		for j := range claims[i].resultCount() {
+			if r := &rest[j]; claims[i].charged && r.Wait == 0 {
+				r.Remaining = min(r.Remaining+c.askedOf(i), r.Quota())
+			}
+		}
+		rest = rest[claims[i].resultCount():]
+	}
+	c.keep(results)
 }
 
 // isAtTurn reports whether a is held or charged at the turn of its request. A claim with a Ban is, because a refund ends no ban.

@@ -102,7 +102,7 @@ func TestDeniedAtItsTurn(t *testing.T) {
 				seen := new(recorder)
 				rules := append(holding(), waiting("1/m;burst=1", time.Hour), perHour("rate", 9))
 				for i := range rules {
-					rules[i].OnFailure = core.FailClosed
+					rules[i].OnFailure, rules[i].Key = core.FailClosed, constKey
 				}
 				l := core.Must(core.New(rules, core.WithStore(store), core.WithObserver(seen.observe)))
 				if wait {
@@ -117,7 +117,7 @@ func TestDeniedAtItsTurn(t *testing.T) {
 				switch d := g.Decision(); {
 				case fails && !errors.Is(err, core.ErrUnavailable), g.Admitted(), g.Watches():
 					t.Errorf("%+v, %v; want ErrUnavailable", d, err)
-				case !fails && (err != nil || d.Allowed || d.RetryAfter() != time.Second || d.Wait != 0 || len(d.Results) != 6):
+				case !fails && (err != nil || d.Allowed || d.RetryAfter() != time.Second || d.Wait != 0 || len(d.Results) != 6 || d.Results[5].Remaining != 9):
 					t.Errorf("%+v, %v; want a denial for 1s", d, err)
 				}
 				g.End()
