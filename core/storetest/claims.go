@@ -38,40 +38,34 @@ var claimRows = []row{
 		b.Cost = 1
 		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0", "yes 3", "yes 3", "yes 3", "yes 3"), a, b, c)
 	}},
-	{"denials do not prolong the wait", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			s.take(claim(limit, limit, 5))
-			first := s.take(claim(limit, limit, 1))[0].RetryAfter
-			for range 20 {
-				s.take(claim(limit, limit, 1))
-			}
-			last := s.take(claim(limit, limit, 1))[0].RetryAfter
-			expect.True(s, last <= first, "%s: retry after %v at first, %v at last", limit, first, last)
+	{"denials do not prolong the wait", forEach(allAlgorithms, func(s *suite, limit string) {
+		s.take(claim(limit, limit, 5))
+		first := s.take(claim(limit, limit, 1))[0].RetryAfter
+		for range 20 {
+			s.take(claim(limit, limit, 1))
 		}
-	}},
-	{"the same rule and key twice are decided and charged as their sum", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			three, two := claim(limit, limit, 3), claim(limit, limit, 2)
-			s.expect(words("no 5", "no 5"), three, three)
-			s.expect(words("yes 0", "yes 0"), three, two)
-			s.expect(words("no 0"), claim(limit, limit, 1))
-		}
-	}},
+		last := s.take(claim(limit, limit, 1))[0].RetryAfter
+		expect.True(s, last <= first, "%s: retry after %v at first, %v at last", limit, first, last)
+	})},
+	{"the same rule and key twice are decided and charged as their sum", forEach(allAlgorithms, func(s *suite, limit string) {
+		three, two := claim(limit, limit, 3), claim(limit, limit, 2)
+		s.expect(words("no 5", "no 5"), three, three)
+		s.expect(words("yes 0", "yes 0"), three, two)
+		s.expect(words("no 0"), claim(limit, limit, 1))
+	})},
 	{"the same pair twice need not be adjacent, and claims between them do not count", func(s *suite) {
 		same, other := claim("same", "5/d", 2), claim("other", "5/d", 2)
 		s.expect(words("yes 1", "yes 3", "yes 1"), same, other, same)
 		s.expect(words("no 1", "yes 3", "no 1"), same, other, same)
 		s.expect(words("yes 3"), peek(other))
 	}},
-	{"a peek decides for its cost and charges nothing", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			c := claim(limit, limit, 3)
-			s.expect(words("yes 5"), peek(c))
-			s.expect(words("yes 2"), c)
-			s.expect(words("no 2"), peek(c))
-			s.expect(words("no 2"), peek(c))
-		}
-	}},
+	{"a peek decides for its cost and charges nothing", forEach(allAlgorithms, func(s *suite, limit string) {
+		c := claim(limit, limit, 3)
+		s.expect(words("yes 5"), peek(c))
+		s.expect(words("yes 2"), c)
+		s.expect(words("no 2"), peek(c))
+		s.expect(words("no 2"), peek(c))
+	})},
 	{"a peek that is denied denies the request", func(s *suite) {
 		s.expect(words("no 5", "yes 5"), peek(claim("a", "5/d", 6)), claim("b", "5/d", 1))
 		s.expect(words("yes 5"), peek(claim("b", "5/d", 1)))
@@ -97,14 +91,12 @@ var claimRows = []row{
 			s.expect(words("yes 0"), fast)
 		}
 	}},
-	{"a dry run is charged while it fits, and never denies", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			dry, other := dryRun(claim(limit, limit, 3)), claim("other "+limit, limit, 1)
-			s.expect(words("yes 2", "yes 4"), dry, other)
-			s.expect(words("no 2", "yes 3"), dry, other)
-			s.expect(words("no 2", "yes 2"), dry, other)
-		}
-	}},
+	{"a dry run is charged while it fits, and never denies", forEach(allAlgorithms, func(s *suite, limit string) {
+		dry, other := dryRun(claim(limit, limit, 3)), claim("other "+limit, limit, 1)
+		s.expect(words("yes 2", "yes 4"), dry, other)
+		s.expect(words("no 2", "yes 3"), dry, other)
+		s.expect(words("no 2", "yes 2"), dry, other)
+	})},
 	{"a dry run is charged all its limits or none", func(s *suite) {
 		s.expect(words("no 2", "yes 5"), dryRun(claim("key", "2/d, 5/2d", 3)))
 		s.expect(words("yes 0", "yes 3"), dryRun(claim("key", "2/d, 5/2d", 2)))
@@ -297,15 +289,9 @@ var concurrencyRows = []row{
 		expect.Equal(s, n, rate/2, "admitted")
 	}},
 	{"concurrent takes and refunds leave nothing charged", func(s *suite) {
-		claims := []core.Claim{claim("key", "1000/1000d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)}
-		s.each(func() {
-			results, err := s.store.Take(context.Background(), claims, nil)
-			if err == nil {
-				err = s.store.Settle(context.Background(), settled(claims, results))
-			}
-			expect.NoError(s, err, "unexpected error")
-		})
-		s.expect(words("yes 1000", "yes 1000", "yes 1000"), peek(claims[0]))
+		c := claim("key", "1000/1000d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)
+		s.giveBack(c)
+		s.expect(words("yes 1000", "yes 1000", "yes 1000"), peek(c))
 	}},
 }
 
@@ -323,6 +309,18 @@ func (s *suite) storm(claims func() []core.Claim) int {
 		}
 	})
 	return int(admitted.Load())
+}
+
+// giveBack takes a claim from many goroutines, and settles it at 0 each time.
+func (s *suite) giveBack(c core.Claim) {
+	claims := []core.Claim{c}
+	s.each(func() {
+		results, err := s.store.Take(context.Background(), claims, nil)
+		if err == nil {
+			err = s.store.Settle(context.Background(), settled(claims, results))
+		}
+		expect.NoError(s, err, "unexpected error")
+	})
 }
 
 // each calls f from many goroutines, several times from each, and waits for all.

@@ -16,7 +16,7 @@ func hold(c core.Claim) core.Claim {
 	return c
 }
 
-// end settles what was held at its final cost.
+// end settles what was held or charged at its final cost.
 func (s *suite) end(held core.Settlement, final int) {
 	s.Helper()
 	held.Final = final
@@ -24,15 +24,13 @@ func (s *suite) end(held core.Settlement, final int) {
 }
 
 var holdRows = []row{
-	{"a hold counts like a charge, and leaves nothing when it is settled at 0", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			held := s.charge(hold(claim(limit, limit, 3)))
-			s.expect(words("no 2"), claim(limit, limit, 3))
-			s.expect(words("yes 0"), hold(claim(limit, limit, 2)))
-			s.end(held[0], 0)
-			s.expect(words("yes 3"), peek(claim(limit, limit, 3)))
-		}
-	}},
+	{"a hold counts like a charge, and leaves nothing when it is settled at 0", forEach(allAlgorithms, func(s *suite, limit string) {
+		held := s.charge(hold(claim(limit, limit, 3)))
+		s.expect(words("no 2"), claim(limit, limit, 3))
+		s.expect(words("yes 0"), hold(claim(limit, limit, 2)))
+		s.end(held[0], 0)
+		s.expect(words("yes 3"), peek(claim(limit, limit, 3)))
+	})},
 	{"a hold does not drain, and its final cost is charged when it is settled", func(s *suite) {
 		held := s.charge(hold(claim("key", "2/s", 2)))
 		s.advance(600 * ms)
@@ -68,14 +66,12 @@ var holdRows = []row{
 		s.end(held[0], 1)
 		s.expect(words("yes 3"), claim("key", "5/s;fixed-window", 1))
 	}},
-	{"a request that fits but for holds gets a RetryAfter of a second", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			s.take(hold(claim(limit, limit, 5)))
-			if r := s.take(claim(limit, limit, 1))[0]; r.Allowed || r.RetryAfter != second || r.RefillAfter != second || r.ResetAfter != second {
-				s.Errorf("%s: %+v, want waits of 1s", limit, r)
-			}
+	{"a request that fits but for holds gets a RetryAfter of a second", forEach(allAlgorithms, func(s *suite, limit string) {
+		s.take(hold(claim(limit, limit, 5)))
+		if r := s.take(claim(limit, limit, 1))[0]; r.Allowed || r.RetryAfter != second || r.RefillAfter != second || r.ResetAfter != second {
+			s.Errorf("%s: %+v, want waits of 1s", limit, r)
 		}
-	}},
+	})},
 	{"an in-flight limit counts requests, whatever they cost", func(s *suite) {
 		limits := "2 at once, 50/d"
 		a := s.charge(hold(claim("key", limits, 20)))
@@ -92,15 +88,9 @@ var holdRows = []row{
 		expect.Equal(s, n, rate, "in flight")
 	}},
 	{"concurrent takes and settlements at 0 leave nothing charged", func(s *suite) {
-		s.each(func() {
-			claims := []core.Claim{hold(claim("key", "1000/d, 1000 at once", 3))}
-			results, err := s.store.Take(context.Background(), claims, nil)
-			if err == nil {
-				err = s.store.Settle(context.Background(), settled(claims, results))
-			}
-			expect.NoError(s, err, "unexpected error")
-		})
-		s.expect(words("yes 1000", "yes 1000"), peek(claim("key", "1000/d, 1000 at once", 3)))
+		c := claim("key", "1000/d, 1000 at once", 3)
+		s.giveBack(hold(c))
+		s.expect(words("yes 1000", "yes 1000"), peek(c))
 	}},
 	{"each settlement releases one hold, of its own pair", func(s *suite) {
 		a, b := hold(claim("a", "5 at once", 1)), hold(claim("b", "5 at once", 1))
@@ -141,16 +131,12 @@ var holdRows = []row{
 			}
 		}
 	}},
-	{"a settlement above the charge charges the difference", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			charged := s.charge(claim(limit, limit, 1))
-			s.end(charged[0], 4)
-			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
-			charged = s.charge(claim(limit, limit, 1))
-			s.end(charged[0], 9)
-			s.expect(words("no 0"), peek(claim(limit, limit, 1)))
-		}
-	}},
+	{"a settlement above the charge charges the difference", forEach(allAlgorithms, func(s *suite, limit string) {
+		s.end(s.charge(claim(limit, limit, 1))[0], 4)
+		s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
+		s.end(s.charge(claim(limit, limit, 1))[0], 9)
+		s.expect(words("no 0"), peek(claim(limit, limit, 1)))
+	})},
 }
 
 var banRows = []row{

@@ -49,6 +49,15 @@ type row struct {
 	run  func(*suite)
 }
 
+// forEach returns a row's run, which runs for each of limits.
+func forEach(limits []string, run func(s *suite, limit string)) func(*suite) {
+	return func(s *suite) {
+		for _, limit := range limits {
+			run(s, limit)
+		}
+	}
+}
+
 // Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store with a real clock
 // may be slow: the instants of its results say how late each call was, and a row expects only what a limit guarantees for requests
 // that are so late. On a clock that stands still between two calls of Advance, it expects exact results.

@@ -14,10 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-func TestMemoryStore(t *testing.T) {
-	storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return new(core.MemoryStore) }})
-}
-
 // A noisy store is the exact model, on a machine on which each call takes some time, up to stall, and sleeps last longer.
 type noisy struct {
 	mu    sync.Mutex

@@ -236,7 +236,7 @@ var calendarRows = []row{
 
 // nextDay returns a claim of 2 of 4 per day, in a time zone whose next day starts within 12 hours, and how long that takes.
 func (s *suite) nextDay() (c core.Claim, until time.Duration) {
-	now := s.take(peek(claim("clock", "1/s", 1)))[0].At
+	now := s.now()
 	for _, limit := range []string{"4/day;calendar", "4/day;tz=Etc/GMT+12"} {
 		c = claim("key", limit, 2)
 		_, end := c.Limits[0].Calendar.Window(now)
@@ -297,25 +297,23 @@ var endRows = []row{
 		s.expect(words("no 0"), claim("strict", "36/h;burst=20", 1))
 		s.expect(words("no 0"), claim("strict", "3600/h;burst=20", 1))
 	}},
-	{"a settlement after the end of a hold adjusts what was charged", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			key := func(i int) string { return limit + " " + strconv.Itoa(i) }
-			finals, left := []int{0, 1, 4, 0}, []string{"yes 5", "yes 4", "yes 1", "yes 5"}
-			var held []core.Settlement
-			for i := range finals {
-				held = append(held, s.charge(hold(claim(key(i), limit, 3)))...)
-			}
-			dry := s.charge(dryRun(hold(claim(limit, limit, 3))))[0]
-			s.wait(untilEnded)
-			s.expect(words("yes 2"), peek(claim(key(3), limit, 1)))
-			for i, final := range finals {
-				s.end(held[i], final)
-				s.expect(words(left[i]), peek(claim(key(i), limit, 1)))
-			}
-			s.end(dry, 6)
-			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
+	{"a settlement after the end of a hold adjusts what was charged", forEach(allAlgorithms, func(s *suite, limit string) {
+		key := func(i int) string { return limit + " " + strconv.Itoa(i) }
+		finals, left := []int{0, 1, 4, 0}, []string{"yes 5", "yes 4", "yes 1", "yes 5"}
+		var held []core.Settlement
+		for i := range finals {
+			held = append(held, s.charge(hold(claim(key(i), limit, 3)))...)
 		}
-	}},
+		dry := s.charge(dryRun(hold(claim(limit, limit, 3))))[0]
+		s.wait(untilEnded)
+		s.expect(words("yes 2"), peek(claim(key(3), limit, 1)))
+		for i, final := range finals {
+			s.end(held[i], final)
+			s.expect(words(left[i]), peek(claim(key(i), limit, 1)))
+		}
+		s.end(dry, 6)
+		s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
+	})},
 	{"a renewal after the end of a hold reports that the hold is gone", func(s *suite) {
 		held := s.charge(hold(claim("key", "5/d, 2 at once", 1)))
 		s.wait(untilEnded)
