@@ -15,7 +15,7 @@ import (
 
 func TestCalendarMistakes(t *testing.T) {
 	month := core.PerMonth(5)
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		limit core.Limit
 		want  string
@@ -39,8 +39,7 @@ func TestCalendarMistakes(t *testing.T) {
 		{"another algorithm of a day", core.PerDay(5).Using(core.SlidingWindow).In("Europe/Berlin"), "must be FixedWindow or zero, got sliding-window"},
 		{"a unit that is none", core.Limit{Rate: 1, Calendar: core.Calendar{Unit: 9}}, "there is no calendar unit 9"},
 		{"a rate", core.PerMonth(-1), "rate must be between 0 and 1000000000, got -1"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			for _, err := range []error{tt.limit.Validate(), newErr(tt.limit.By(constKey))} {
 				wantError(t, err, core.ErrInvalid, tt.want)
@@ -52,7 +51,7 @@ func TestCalendarMistakes(t *testing.T) {
 func TestEqualCalendarLimitsHaveOneForm(t *testing.T) {
 	month := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarMonth}}
 	week := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarWeek}}
-	tests := []struct{ got, want core.Limit }{
+	for _, tt := range []struct{ got, want core.Limit }{
 		{core.PerMonth(5), month},
 		{core.PerMonth(5).In("UTC"), month},
 		{core.PerMonth(5).In(""), month},
@@ -66,8 +65,7 @@ func TestEqualCalendarLimitsHaveOneForm(t *testing.T) {
 		{core.PerDay(5).In("Asia/Tokyo"), core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarDay, Zone: "Asia/Tokyo"}}},
 		{core.PerYear(5), core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarYear}}},
 		{core.PerMonth(5).From(15).In("Asia/Tokyo"), core.PerMonth(5).In("Asia/Tokyo").From(15)},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, tt.got, tt.want, "tt.got")
 	}
 }
@@ -78,7 +76,7 @@ func TestCalendarLimitsOfOneRule(t *testing.T) {
 }
 
 func TestParseCalendarLimits(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		in   string
 		want core.Limit
 		text string // as String writes it
@@ -96,8 +94,7 @@ func TestParseCalendarLimits(t *testing.T) {
 		{"100000/year", core.PerYear(100000), "100000/year"},
 		{"1/w", core.Every(1, 7*24*time.Hour), "1/7d"},
 		{"1/d;fixed-window", core.PerDay(1).Using(core.FixedWindow), "1/1d;fixed-window"},
-	}
-	for _, tt := range tests {
+	} {
 		got, err := core.ParseLimits(strings.ReplaceAll(tt.in, " = ", "="))
 		expect.True(t, err == nil && len(got) == 1 && got[0] == tt.want, "%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
 		expect.Equal(t, tt.want.String(), tt.text, "%q: String returns", tt.in)
@@ -105,7 +102,7 @@ func TestParseCalendarLimits(t *testing.T) {
 }
 
 func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
-	tests := []struct{ in, want string }{
+	for _, tt := range []struct{ in, want string }{
 		{"10/2 months", `period "2 months" is not a duration, such as s, 15m, 500ms or day; months differ in length`},
 		{"10/mo", "did you mean month?"},
 		{"10/yr", "did you mean year?"},
@@ -124,8 +121,7 @@ func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/month;token-bucket", "a calendar month is a fixed-window, got token-bucket"},
 		{"10/month;calender", "did you mean calendar?"},
 		{"10/month;from=2;from=3", "this is the second of its kind"},
-	}
-	for _, tt := range tests {
+	} {
 		got, err := core.ParseLimits(tt.in)
 		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
 		wantError(t, err, core.ErrInvalid, tt.want)

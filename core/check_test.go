@@ -44,7 +44,7 @@ func allow10(edits ...func(*core.Rule)) core.Rule {
 func TestCheckFaultsOfTheRequest(t *testing.T) {
 	boom := errors.New("boom")
 	panics := func() { panic("ouch") }
-	tests := []struct {
+	for _, tt := range []struct {
 		why  string
 		edit func(*core.Rule)
 		kind error
@@ -70,8 +70,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 		{"a tier whose limits share state", func(r *core.Rule) {
 			r.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerHour(1), core.PerHour(2)} }
 		}, core.ErrInvalid, `rule "r": tier: limits 1 and 2 are both`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			seen := new(recorder)
 			before := core.Rule{Name: "before", Key: keyK, Limits: []core.Limit{core.PerHour(10)}}
@@ -139,7 +138,7 @@ func TestCheckNil(t *testing.T) {
 }
 
 func TestCheckCost(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		cost    int
 		allowed bool
 		left    int
@@ -149,8 +148,7 @@ func TestCheckCost(t *testing.T) {
 		{10, true, 0, "the whole capacity"},
 		{11, false, 10, "more than can ever be admitted"},
 		{1 << 62, false, 10, "an absurd cost overflows nothing"},
-	}
-	for _, tt := range tests {
+	} {
 		l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(tt.cost) })}))
 		d, err := l.Check(get("/"))
 		expect.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == 1, "%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
@@ -163,7 +161,7 @@ func TestCheckCost(t *testing.T) {
 func TestCheckTier(t *testing.T) {
 	var tier []core.Limit
 	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { return tier } })}))
-	steps := []struct {
+	for _, step := range []struct {
 		why  string
 		tier []core.Limit
 		want []int // remaining of each limit
@@ -173,8 +171,7 @@ func TestCheckTier(t *testing.T) {
 		{"what was used stays used after an upgrade", []core.Limit{core.PerHour(100)}, []int{97}},
 		{"another algorithm has a state of its own", []core.Limit{core.PerHour(100).Using(core.SlidingLog)}, []int{99}},
 		{"several limits", []core.Limit{core.PerHour(100), core.PerDay(5)}, []int{96, 4}},
-	}
-	for _, step := range steps {
+	} {
 		tier = step.tier
 		d := must.Get(l.Check(get("/")))(t)
 		must.Equal(t, len(d.Results), len(step.want), "%s: %+v", step.why, d)
@@ -190,7 +187,7 @@ func TestCheckSeveralRules(t *testing.T) {
 		{Name: "login", Key: keyK, Limits: []core.Limit{core.PerHour(1)}, Match: hasPath("/login")},
 		{Name: "trial", Key: keyK, Limits: []core.Limit{core.PerHour(2)}, DryRun: true},
 	}))
-	steps := []struct {
+	for i, step := range []struct {
 		path    string
 		allowed bool
 		left    []int
@@ -200,8 +197,7 @@ func TestCheckSeveralRules(t *testing.T) {
 		{"/login", true, []int{8, 18, 0, 0}, "the matching rule joins in"},
 		{"/login", false, []int{8, 18, 0, 0}, "one denial charges nothing anywhere"},
 		{"/", true, []int{7, 17, 0}, "an exhausted dry run does not deny"},
-	}
-	for i, step := range steps {
+	} {
 		d, err := l.Check(get(step.path))
 		must.True(t, err == nil && d.Allowed == step.allowed && !d.At.IsZero(), "step %d: %s: got %+v, %v", i, step.why, d, err)
 		for j, want := range step.left {

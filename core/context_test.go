@@ -86,7 +86,7 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 	dryRun.DryRun = true
 	skipped := perHour("skipped", 1)
 	skipped.Match = func(*http.Request) bool { return false }
-	tests := []struct {
+	for _, tt := range []struct {
 		why              string
 		outer, inner     core.Rule
 		allowed, atInner bool
@@ -104,8 +104,7 @@ func TestJoinOfTwoLimiters(t *testing.T) {
 		{"a limiter without claims knows no time", skipped, perHour("b", 5), true, true, 1},
 		{"even beside a dry run", skipped, dryRun, true, true, 1},
 		{"and the other way round", perHour("a", 5), skipped, true, false, 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
 			outer, inner := core.Must(core.New([]core.Rule{tt.outer})), core.Must(core.New([]core.Rule{tt.inner}))
 			joined, first, second := guardTwice(t, outer, inner)

@@ -20,7 +20,7 @@ import (
 func (*settler) Reset(context.Context, []core.Pair) error { return nil }
 
 func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why     string
 		outcome core.Outcome
 		final   func(*http.Request, core.Outcome) int
@@ -36,8 +36,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 		{"the Cost of the adapter is not used", core.Outcome{Cost: 77}, costOf, "login 1→1"},
 		{"less than nothing", core.Outcome{}, func(*http.Request, core.Outcome) int { return -1 }, "login 1→1"},
 		{"a panic", core.Outcome{}, func(*http.Request, core.Outcome) int { panic("ouch") }, "login 1→1"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			s := new(settler)
 			serve(t, withStore(s, []core.Rule{final("login", 5, tt.final)}), func(_ *http.Request, g *core.Guard) {

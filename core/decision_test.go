@@ -31,7 +31,7 @@ func TestTightest(t *testing.T) {
 		r.DryRun = true
 		return r
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		why     string
 		results []core.Result
 		want    string // the rule; empty: none
@@ -53,15 +53,14 @@ func TestTightest(t *testing.T) {
 		{"a dry run is passed over", []core.Result{dry(denied("a", core.Never)), left("b", 5, 5), dry(left("c", 0, 5))}, "b"},
 		{"the largest numbers do not overflow", []core.Result{left("a", 999_999_999, 1_000_000_000), left("b", 999_999_998, 1_000_000_000)}, "b"},
 		{"the burst is the capacity", []core.Result{left("a", 5, 20), {Rule: "b", Allowed: true, Remaining: 5, Limit: core.PerHour(20).WithBurst(40)}}, "b"},
-	}
-	for _, tt := range tests {
+	} {
 		got, ok := core.Decision{Results: tt.results}.Tightest()
 		expect.True(t, ok == (tt.want != "") && got.Rule == tt.want, "%s: got rule %q, %v; want %q", tt.why, got.Rule, ok, tt.want)
 	}
 }
 
 func TestPreflight(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why, method, origin, request string
 		want                         bool
 	}{
@@ -72,8 +71,7 @@ func TestPreflight(t *testing.T) {
 		{"a browser names its origin", "OPTIONS", "", "PUT", false},
 		{"and what it is about to do", "OPTIONS", "https://example.com", "", false},
 		{"a plain OPTIONS", "OPTIONS", "", "", false},
-	}
-	for _, tt := range tests {
+	} {
 		r := &http.Request{Method: tt.method, Header: http.Header{}}
 		if tt.origin != "" {
 			r.Header.Set("Origin", tt.origin)

@@ -21,7 +21,7 @@ func dry(r core.Rule) core.Rule {
 
 func TestFailureModes(t *testing.T) {
 	local, open, closed := mode("local", core.FailLocal, 5), mode("open", core.FailOpen, 0), mode("closed", core.FailClosed, 5)
-	tests := []struct {
+	for _, tt := range []struct {
 		why     string
 		rules   []core.Rule
 		closed  bool     // ErrUnavailable
@@ -39,8 +39,7 @@ func TestFailureModes(t *testing.T) {
 		{"a dry run never denies", []core.Rule{dry(closed)}, false, true, nil},
 		{"nor beside others", []core.Rule{local, dry(closed)}, false, true, []string{"local"}},
 		{"a dry run is evaluated locally", []core.Rule{dry(mode("local", core.FailLocal, 0))}, false, true, []string{"local"}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			seen := new(recorder)
 			l := withStore(&faulty{fault: unreachable}, tt.rules, core.WithObserver(seen.observe))
@@ -126,7 +125,7 @@ func TestFailClosedChargesNothing(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		fault func(context.Context) error
 		opts  []core.Option
@@ -135,8 +134,7 @@ func TestDeadline(t *testing.T) {
 		{"a store that hangs", hang, nil, 50 * time.Millisecond},
 		{"another timeout", hang, []core.Option{core.WithTimeout(20 * time.Millisecond)}, 20 * time.Millisecond},
 		{"a fast failure does not wait", unreachable, nil, 0},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
 			l := withStore(&faulty{fault: tt.fault}, []core.Rule{perHour("r", 5)}, tt.opts...)
 			start := time.Now()
@@ -187,7 +185,7 @@ func (s *oddStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([
 
 func TestResultsOfTheStoreAreChecked(t *testing.T) {
 	fine := core.Result{Rule: "r", Allowed: true}
-	tests := []struct {
+	for _, tt := range []struct {
 		why  string
 		take func(dst []core.Result) []core.Result
 		kind error // of the decision under FailClosed
@@ -197,8 +195,7 @@ func TestResultsOfTheStoreAreChecked(t *testing.T) {
 		{"too few results", func(dst []core.Result) []core.Result { return append(dst, fine) }, core.ErrUnavailable, true},
 		{"too many results", func(dst []core.Result) []core.Result { return append(dst, fine, fine, fine) }, core.ErrUnavailable, true},
 		{"a panic is a fault of the program", func([]core.Result) []core.Result { panic("ouch") }, core.ErrInvalid, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			for m, admits := range map[core.FailureMode]bool{core.FailClosed: false, core.FailOpen: tt.open} {
 				rule := mode("r", m, 5)
@@ -320,7 +317,7 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 
 // A flapping store and its fallback together admit at most the capacity of both and the refill of both.
 func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		limit core.Limit
 		bound int // of one store, in 30 seconds
 	}{
@@ -329,8 +326,7 @@ func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 		{core.PerHour(20).Using(core.FixedWindow), 20},
 		{core.PerHour(20).Using(core.SlidingWindow), 20},
 		{core.PerHour(20).Using(core.SlidingLog), 20},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.limit.String(), inBubble(func(t *testing.T) {
 			start := time.Now()
 			s := &faulty{fault: func(context.Context) error {

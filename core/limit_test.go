@@ -17,7 +17,7 @@ import (
 const year = 365 * 24 * time.Hour
 
 func TestLimitMistakes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		limit core.Limit
 		want  string // part of the message: the field and its value
@@ -54,8 +54,7 @@ func TestLimitMistakes(t *testing.T) {
 		{"requests in flight have no period", core.PerMinute(1).Using(core.InFlight), "a limit of requests in flight has no period"},
 		{"nor a ban", banned(core.AtOnce(1), time.Hour), "a limit of requests in flight has no period, burst, buckets or ban"},
 		{"a negative number in flight", core.AtOnce(-1), "rate must be between 0 and 1000000000, got -1"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			for _, err := range []error{tt.limit.Validate(), newErr(tt.limit.By(constKey))} {
 				wantError(t, err, core.ErrInvalid, tt.want)
@@ -98,7 +97,7 @@ func TestRuleHasAtMost16Limits(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		limit core.Limit
 		want  int
 		why   string
@@ -109,27 +108,25 @@ func TestCapacity(t *testing.T) {
 		{core.PerMinute(0), 0, "a rate of 0 denies everything"},
 		{core.PerMinute(0).WithBurst(9), 0, "even with a burst, which would never come back"},
 		{core.PerHour(7).Using(core.SlidingLog), 7, "other algorithms have no burst"},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, tt.limit.Capacity(), tt.want, "%v (%s)", tt.limit, tt.why)
 	}
 }
 
 func TestConstructors(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		got  core.Limit
 		want time.Duration
 	}{
 		{core.PerSecond(3), time.Second}, {core.PerMinute(3), time.Minute}, {core.PerHour(3), time.Hour},
 		{core.PerDay(3), 24 * time.Hour}, {core.Every(3, 250*time.Millisecond), 250 * time.Millisecond},
-	}
-	for _, tt := range tests {
+	} {
 		expect.True(t, tt.got == (core.Limit{Rate: 3, Period: tt.want}), "got %+v, want 3 per %v", tt.got, tt.want)
 	}
 }
 
 func TestWidth(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		limit core.Limit
 		want  time.Duration
 		why   string
@@ -138,8 +135,7 @@ func TestWidth(t *testing.T) {
 		{sliding(0), 6 * time.Second, "0 means 10"},
 		{core.Limit{Period: time.Second, Buckets: 7}, 142858 * time.Microsecond, "rounded up to a whole microsecond"},
 		{core.Limit{Period: time.Millisecond, Buckets: 60}, 17 * time.Microsecond, "rounded up as well"},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, tt.limit.Width(), tt.want, "%+v (%s)", tt.limit, tt.why)
 	}
 }
@@ -166,7 +162,7 @@ func banned(l core.Limit, d time.Duration) core.Limit {
 }
 
 func TestParseLimits(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		in   string
 		want []core.Limit
 	}{
@@ -194,15 +190,14 @@ func TestParseLimits(t *testing.T) {
 			core.Every(1, 15*time.Minute), core.Every(2, 14*24*time.Hour), core.PerDay(3), core.Every(4, 30*time.Second),
 		}},
 		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Elements(t, must.Get(core.ParseLimits(tt.in))(t), tt.want, "%q", tt.in)
 		expect.Elements(t, core.MustParseLimits(tt.in), tt.want, "MustParseLimits(%q)", tt.in)
 	}
 }
 
 func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
-	tests := []struct{ in, want string }{
+	for _, tt := range []struct{ in, want string }{
 		{"", `limit ""`},
 		{" ", `limit ""`},
 		{"10/s,", `limit ""`},
@@ -255,8 +250,7 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/m;fixed-window;burst=5", `limit "10/m;fixed-window;burst=5": burst must be 0 for a fixed-window`},
 		{"1001/m;sliding-log", `limit "1001/m;sliding-log": rate of a sliding-log must be at most 1000, got 1001`},
 		{"10/m, 5/60s", `limits "10/m, 5/60s": limits 1 and 2 are both a token-bucket of 1m0s`},
-	}
-	for _, tt := range tests {
+	} {
 		got, err := core.ParseLimits(tt.in)
 		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
 		wantError(t, err, core.ErrInvalid, tt.want)
@@ -278,7 +272,7 @@ func TestMustParseLimitsPanics(t *testing.T) {
 }
 
 func TestLimitString(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		limit core.Limit
 		want  string
 	}{
@@ -292,8 +286,7 @@ func TestLimitString(t *testing.T) {
 		{core.Every(9, 1500*time.Millisecond), "9/1500ms"},
 		{core.Every(9, 1500*time.Microsecond), "9/1500us"},
 		{core.Limit{Rate: -1, Algorithm: 9}, "-1/0s;algorithm(9)"},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, tt.limit.String(), tt.want, "tt.limit.String()")
 	}
 }

@@ -25,7 +25,7 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 	boom := errors.New("boom")
 	ouch := func() { panic("ouch") }
 	before := perHour("before", 10)
-	tests := []struct {
+	for _, tt := range []struct {
 		why    string
 		rules  []core.Rule
 		skip   func(*http.Request) bool
@@ -39,8 +39,7 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 		{"a Match that panics", []core.Rule{before, allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { ouch(); return true } })}, nil, core.ErrInvalid, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
 		{"a Tier that panics", []core.Rule{before, allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { ouch(); return nil } })}, nil, core.ErrInvalid, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
 		{"a skip that panics", []core.Rule{before}, func(*http.Request) bool { ouch(); return true }, core.ErrInvalid, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			seen := new(recorder)
 			opts := []core.Option{core.WithObserver(seen.observe)}
@@ -72,7 +71,7 @@ func wantClaims(t *testing.T, got, want []core.Claim) {
 func TestObserversOfTake(t *testing.T) {
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
-	steps := []struct {
+	for _, step := range []struct {
 		why    string
 		claims []core.Claim
 		called bool
@@ -83,8 +82,7 @@ func TestObserversOfTake(t *testing.T) {
 		{"a peek beside a charge", []core.Claim{{Rule: "a", Key: "k", Peek: true}, {Rule: "a", Key: "other"}}, true, nil},
 		{"no key", []core.Claim{{Rule: "a"}}, true, core.ErrNoKey},
 		{"no such rule", []core.Claim{{Rule: "a", Key: "k"}, {Rule: "none", Key: "k"}}, true, core.ErrInvalid},
-	}
-	for _, step := range steps {
+	} {
 		seen.seen = nil
 		_, _ = l.Take(t.Context(), step.claims...)
 		if (len(seen.seen) == 1) != step.called {
@@ -174,7 +172,7 @@ func TestObservers(t *testing.T) {
 func TestUndecidedRequestsAreLogged(t *testing.T) {
 	boom := errors.New("boom")
 	ouch := allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panic("ouch") } })
-	tests := []struct {
+	for _, tt := range []struct {
 		why  string
 		rule core.Rule
 		want string
@@ -183,8 +181,7 @@ func TestUndecidedRequestsAreLogged(t *testing.T) {
 		{"an ambiguous key", failing(core.ErrBadKey), `level=WARN msg="spillgate: request not decided" rule=r`},
 		{"a key func that fails", failing(boom), `level=ERROR msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": boom"`},
 		{"a callback that panics", ouch, `stack="goroutine `},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
 			log := keepJournal(t)
 			l := core.Must(core.New([]core.Rule{tt.rule}))

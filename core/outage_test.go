@@ -107,15 +107,14 @@ func herd(t *testing.T, l *core.Limiter) time.Duration {
 }
 
 func TestManyCallersOfAFailedStore(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		fault func(context.Context) error
 		calls int64 // at most
 	}{
 		{"it is unreachable: the calls in flight at the fifth failure, then a probe per pause", unreachable, 5 + 95},
 		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
 			log := keepJournal(t)
 			s := &faulty{fault: tt.fault}
@@ -158,15 +157,14 @@ func TestManyCallersOfAStoreThatRecovers(t *testing.T) {
 
 // A probe whose outcome is lost would keep the breaker open forever.
 func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
-	tests := map[string]struct {
+	for why, tt := range map[string]struct {
 		fault func(context.Context) error
 		want  error // of the decision under FailClosed
 	}{
 		"the store panics":                {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
 		"the store ends its goroutine":    {func(context.Context) error { runtime.Goexit(); return nil }, core.ErrUnavailable},
 		"the store objects to the claims": {func(context.Context) error { return core.ErrInvalid }, core.ErrInvalid},
-	}
-	for why, tt := range tests {
+	} {
 		t.Run(why, inBubble(func(t *testing.T) {
 			log, s := keepJournal(t), &faulty{fault: unreachable}
 			l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})

@@ -37,7 +37,7 @@ func named(name string) core.Rule {
 
 func TestNewRuleMistakes(t *testing.T) {
 	ok := []core.Limit{core.PerMinute(1)}
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		rules []core.Rule
 		want  string
@@ -55,8 +55,7 @@ func TestNewRuleMistakes(t *testing.T) {
 			[]core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerMinute(5), core.PerHour(9), core.PerMinute(6)}}},
 			`rule "a": limits 1 and 3 are both a token-bucket of 1m0s`,
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) { wantError(t, newErr(tt.rules...), core.ErrInvalid, tt.want) })
 	}
 }
@@ -87,7 +86,7 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 }
 
 func TestNewOptionMistakes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why  string
 		opt  core.Option
 		want string
@@ -105,8 +104,7 @@ func TestNewOptionMistakes(t *testing.T) {
 		{"less than no time", core.WithTimeout(-time.Second), "timeout must be positive, got -1s"},
 		{"a store with a mistake of its own", core.WithStore(&core.MemoryStore{MaxKeys: -1}), "MaxKeys must not be negative, got -1"},
 		{"and a fallback", core.WithFallback(&core.MemoryStore{MaxKeys: -2}), "MaxKeys must not be negative, got -2"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			_, err := core.New([]core.Rule{named("a")}, tt.opt)
 			wantError(t, err, core.ErrInvalid, tt.want)
@@ -259,7 +257,7 @@ func withLimits(name string, limits ...core.Limit) core.Rule {
 
 func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
 	first := []core.Rule{withLimits("a", core.PerMinute(5), core.PerHour(9)), withLimits("b", core.PerMinute(1))}
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		rules []core.Rule
 		want  string // empty: no mistake
@@ -271,8 +269,7 @@ func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
 		{"another burst", []core.Rule{withLimits("b", core.PerMinute(1).WithBurst(3))}, `rule "b"`},
 		{"fewer limits", []core.Rule{withLimits("a", core.PerMinute(5))}, `rule "a"`},
 		{"another algorithm", []core.Rule{withLimits("b", core.PerMinute(1).Using(core.FixedWindow))}, `rule "b"`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			store, fallback := new(core.MemoryStore), new(core.MemoryStore)
 			l := core.Must(core.New(first, core.WithStore(store), core.WithFallback(fallback)))

@@ -109,7 +109,7 @@ func TestSetCostLogsABoundedNumberOfNames(t *testing.T) {
 
 func TestSettle(t *testing.T) {
 	both := []core.Claim{{Rule: "a", Key: "k", Cost: 5}, {Rule: "b", Key: "k", Cost: 3}}
-	tests := []struct {
+	for _, tt := range []struct {
 		why    string
 		claims []core.Claim
 		settle []core.Claim // rule and cost
@@ -125,8 +125,7 @@ func TestSettle(t *testing.T) {
 		{"two claims of a rule", []core.Claim{{Rule: "a", Key: "k", Cost: 4}, {Rule: "a", Key: "k", Cost: 4}}, []core.Claim{{Rule: "a", Cost: 1}}, 8, 10},
 		{"a rule that was not charged", both[:1], []core.Claim{{Rule: "b", Cost: 0}}, 5, 10},
 		{"a denied request was charged nothing", []core.Claim{{Rule: "a", Key: "k", Cost: 11}}, []core.Claim{{Rule: "a", Cost: 0}}, 10, 10},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("a", 10), perHour("b", 10)}))
 			d := must.Get(l.Take(t.Context(), tt.claims...))(t)

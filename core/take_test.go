@@ -16,7 +16,7 @@ import (
 func TestTake(t *testing.T) {
 	trial := perHour("trial", 1)
 	trial.DryRun = true
-	tests := []struct {
+	for _, tt := range []struct {
 		why     string
 		claims  []core.Claim
 		allowed bool
@@ -39,8 +39,7 @@ func TestTake(t *testing.T) {
 			"the same key twice is charged as the sum", []core.Claim{{Rule: "r", Key: "k", Cost: 6}, {Rule: "r", Key: "k", Cost: 6}}, false,
 			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "r", Limit: core.PerHour(10), Remaining: 10}},
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			d, err := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial})).Take(t.Context(), tt.claims...)
 			must.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == len(tt.results), "got %+v, %v", d, err)
@@ -61,7 +60,7 @@ func TestTakeWithoutClaims(t *testing.T) {
 }
 
 func TestTakeMistakes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		claim core.Claim
 		kind  error
@@ -73,8 +72,7 @@ func TestTakeMistakes(t *testing.T) {
 		{"a name that does not print", core.Claim{Rule: "a\tb", Key: "k", Limits: []core.Limit{core.PerHour(1)}}, core.ErrInvalid, `claim 2: rule "a\tb": name must be printable ASCII`},
 		{"a bad limit", core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{{Rate: 1}}}, core.ErrInvalid, `claim 2: rule "r": limit 1: period must be at least 1ms, got 0s`},
 		{"a limit in flight that is not held", core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{core.AtOnce(1)}}, core.ErrInvalid, `claim 2: rule "r": a claim with a limit of requests in flight needs Hold or Peek`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10)}))
 			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, tt.claim)
@@ -104,7 +102,7 @@ func TestNilContexts(t *testing.T) {
 func TestRefund(t *testing.T) {
 	trial := perHour("trial", 2)
 	trial.DryRun = true
-	tests := []struct {
+	for _, tt := range []struct {
 		why     string
 		claims  []core.Claim
 		r, left int // what remains of "r" before and after the refund
@@ -118,8 +116,7 @@ func TestRefund(t *testing.T) {
 		{"even if it comes first", []core.Claim{{Rule: "trial", Key: "k", Cost: 2}, {Rule: "r", Key: "k"}}, 8, 9, 1},
 		{"a dry run that fitted was", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 1}}, 8, 9, 1},
 		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{perHour("r", 10), trial}))
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}))(t)
@@ -218,7 +215,7 @@ func grant(t *testing.T, l *core.Limiter, key string, n int) {
 func TestGrantMistakes(t *testing.T) {
 	tiered := core.Rule{Name: "tiered", Key: constKey, Limits: []core.Limit{core.PerMonth(5)}, Tier: func(*http.Request) []core.Limit { return nil }}
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5)), tiered}))
-	tests := []struct {
+	for _, tt := range []struct {
 		rule, key string
 		n         int
 		limits    []core.Limit
@@ -236,8 +233,7 @@ func TestGrantMistakes(t *testing.T) {
 		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},
 		{"tiered", "k", 1, nil, core.ErrInvalid, "the rule has a Tier"},
 		{"plan", "k", 1, []core.Limit{{}}, core.ErrInvalid, "period must be"},
-	}
-	for _, tt := range tests {
+	} {
 		wantError(t, l.Grant(t.Context(), tt.rule, tt.key, tt.n, tt.limits...), tt.kind, tt.want)
 	}
 	expect.NoError(t, l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)), "Grant")
@@ -333,7 +329,7 @@ func TestIsTooLarge(t *testing.T) {
 
 func TestLeaseMistakes(t *testing.T) {
 	const ms = time.Millisecond
-	tests := []struct {
+	for _, tt := range []struct {
 		why, limits string
 		lease       time.Duration
 		final       func(*http.Request, core.Outcome) int
@@ -350,8 +346,7 @@ func TestLeaseMistakes(t *testing.T) {
 		{"a sliding log", "5/m;sliding-log", ms, nil, `got limit 1, 5/1m;sliding-log`},
 		{"requests in flight", "5 at once", ms, nil, `got limit 1, 5 at once`},
 		{"a ban", "5/m;ban=1h", ms, nil, `got limit 1, 5/1m;ban=1h`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			r := core.Rule{Name: "r", Key: constKey, Limits: core.MustParseLimits(tt.limits), Lease: tt.lease, CostAfter: tt.final}
 			wantMistake(t, r, tt.want)
@@ -411,7 +406,7 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{r}, core.WithStore(s)))
 	claim := core.Claim{Rule: "r", Key: "k"}
 	own := core.Claim{Rule: "r", Key: "k", Lease: time.Second}
-	tests := []struct {
+	for _, tt := range []struct {
 		why    string
 		decide func() (core.Decision, error)
 		want   time.Duration
@@ -420,8 +415,7 @@ func TestClaimsHaveTheLeaseOfTheirRule(t *testing.T) {
 		{"peek", func() (core.Decision, error) { return l.Peek(get("/")) }, lease},
 		{"take", func() (core.Decision, error) { return l.Take(context.Background(), claim) }, lease},
 		{"take with one of its own", func() (core.Decision, error) { return l.Take(context.Background(), own) }, time.Second},
-	}
-	for _, tt := range tests {
+	} {
 		_ = l.Reset(context.Background(), "r", "k")
 		_ = l.Reset(context.Background(), "r", "const:all")
 		d, err := tt.decide()

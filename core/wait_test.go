@@ -28,7 +28,7 @@ var job = core.Claim{Rule: "r", Key: "k"}
 
 func TestMaxWaitMistakes(t *testing.T) {
 	const s = time.Second
-	tests := []struct {
+	for _, tt := range []struct {
 		why, limits string
 		wait        time.Duration
 		change      func(*core.Rule)
@@ -47,8 +47,7 @@ func TestMaxWaitMistakes(t *testing.T) {
 		{"requests in flight", "5 at once", s, nil, `got limit 1, 5 at once`},
 		{"a ban", "5/m;ban=1h", s, nil, `got limit 1, 5/1m;ban=1h`},
 		{"a calendar", "5/month", s, nil, `got limit 1, 5/month`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			r := waiting(tt.limits, tt.wait)
 			if tt.change != nil {

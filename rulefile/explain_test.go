@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		}
 		return e
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		method, path string
 		header       http.Header
 		want         []rulefile.Explanation
@@ -49,8 +49,7 @@ func TestExplain(t *testing.T) {
 			with(login, "no", "no pattern matches: POST /login, POST /v1/{tenant}/login", "X-Plan is not there, want pro", "X-Kind is not there, want a or b"),
 			with(api, "depends", "matches /api/", "the program decides by internal"), rest, tokens, tenant, webhooks,
 		}},
-	}
-	for _, tt := range tests {
+	} {
 		for i := range tt.want {
 			tt.want[i] = with(tt.want[i], tt.want[i].Applies, tt.want[i].Why...)
 		}
@@ -64,7 +63,7 @@ func TestExplain(t *testing.T) {
 // Explain writes keys as overrides do.
 func TestExplainShowsKey(t *testing.T) {
 	const proxies = "proxies: {trusted: [10.0.0.0/8]}\nfuncs: [user]\n"
-	tests := []struct {
+	for _, tt := range []struct {
 		key, remote string
 		header      http.Header
 		want, none  string
@@ -81,8 +80,7 @@ func TestExplainShowsKey(t *testing.T) {
 		{"first(header(X-Tenant), user)", "", nil, "", ""},
 		{"join(user, method)", "", nil, "", ""},
 		{"pattern", "203.0.113.9:1", nil, "", ""},
-	}
-	for _, tt := range tests {
+	} {
 		f := must.Get(rulefile.Check("f.yaml", []byte(proxies+"rules: [{key: \""+tt.key+"\", limits: 1/s}]\n")))(t)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Header = tt.remote, tt.header

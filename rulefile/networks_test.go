@@ -18,15 +18,14 @@ func prefixesOf(texts ...string) (list []network) {
 
 func TestTheLongestPrefixIsFound(t *testing.T) {
 	n := newNetworks(prefixesOf("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.1.4.0/24", "203.0.113.0/24", "255.255.255.0/24", "2001:db8::/32", "2001:db8:1::/48", "::/1"))
-	tests := []struct {
+	for _, tt := range []struct {
 		address string
 		want    int32
 	}{
 		{"9.255.255.255", none}, {"10.0.0.0", 0}, {"10.0.255.255", 0}, {"10.1.0.0", 1}, {"10.1.2.0", 2}, {"10.1.2.2", 2}, {"10.1.2.3", 3}, {"10.1.2.4", 2},
 		{"10.1.3.0", 1}, {"10.1.4.255", 4}, {"10.1.5.0", 1}, {"10.2.0.0", 0}, {"10.255.255.255", 0}, {"11.0.0.0", none}, {"203.0.113.7", 5}, {"203.0.114.0", none},
 		{"255.255.255.255", 6}, {"0.0.0.0", none}, {"2001:db8::", 7}, {"2001:db8:1:2::", 8}, {"2001:db8:2::", 7}, {"2001:db9::", 9}, {"8000::", none},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, n.find(netip.MustParseAddr(tt.address)), tt.want, "%s: got prefix", tt.address)
 	}
 	expect.Equal(t, newNetworks(nil).find(netip.MustParseAddr("10.0.0.1")), none, "of no prefixes")

@@ -31,7 +31,7 @@ rules:
 
 func TestOverridesOfKeysAndNetworks(t *testing.T) {
 	file := must.Get(Parse([]byte(strings.ReplaceAll(overridden, "funcs: [user]", "")), Funcs{}))(t)
-	tests := []struct{ key, want string }{
+	for _, tt := range []struct{ key, want string }{
 		{"key:0123456789abcdef0123456789abcdef", "100000/month"},
 		{"key:other", ""},
 		{"ip:203.0.113.9", "7/1m"}, // exact, before its network
@@ -42,14 +42,13 @@ func TestOverridesOfKeysAndNetworks(t *testing.T) {
 		{"ip:2001:db9::/64", ""},
 		{"ip:unix", ""},
 		{"user:203.0.113.10", ""},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, limitsText(file.Rules[0].Override(tt.key)), tt.want, "%s", tt.key)
 	}
 }
 
 func TestMistakesInOverrides(t *testing.T) {
-	tests := []struct{ key, entries, want string }{
+	for _, tt := range []struct{ key, entries, want string }{
 		{"ip", `"203.0.113.9": 1/s`, `8: overrides: 203.0.113.9 is not a key; want "ip:203.0.113.9"`},
 		{"ip", `"2001:db8::9": 1/s`, `8: overrides: 2001:db8::9 is not a key; want "ip:2001:db8::/64"`},
 		{"ip", `"::ffff:203.0.113.9": 1/s`, `8: overrides: ::ffff:203.0.113.9 is not a key; want "ip:203.0.113.9"`},
@@ -81,8 +80,7 @@ func TestMistakesInOverrides(t *testing.T) {
 		{"user", `"user:1": {a: b}`, "want a text or a list of texts"},
 		{"user", `- user`, "overrides: want a table of keys and their limits, got a list"},
 		{"user", `{}`, "overrides: want a table of keys and their limits, got an empty one"},
-	}
-	for _, tt := range tests {
+	} {
 		src := "funcs: [user]\n\n\nrules:\n  - key: " + tt.key + "\n    limits: 1/s\n    overrides:\n      " + tt.entries + "\n"
 		_, err := Check("f", []byte(src))
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "f:8:7: ", "8: "), tt.want) && !strings.Contains(strings.ReplaceAll(err.Error(), "f:9:7: ", "9: "), tt.want) &&
@@ -178,7 +176,7 @@ func TestSkip(t *testing.T) {
 	file := must.Get(Parse([]byte(text), Funcs{}))(t)
 	l := core.Must(core.New(file.Rules))
 	preflight := http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
-	tests := []struct {
+	for _, tt := range []struct {
 		method, path, from string
 		header             http.Header
 		skipped            string
@@ -194,8 +192,7 @@ func TestSkip(t *testing.T) {
 		{"HEAD", "/metrics/x", "203.0.113.9:1", nil, "its route is skipped"},
 		{"OPTIONS", "/api/x", "203.0.113.9:1", preflight, "it is a preflight"},
 		{"OPTIONS", "/api/x", "203.0.113.9:1", nil, ""},
-	}
-	for _, tt := range tests {
+	} {
 		r := httptest.NewRequest(tt.method, tt.path, nil)
 		r.RemoteAddr, r.Header = tt.from, tt.header
 		d, err := l.Peek(r)
@@ -209,7 +206,7 @@ func TestSkip(t *testing.T) {
 }
 
 func TestMistakesInSkip(t *testing.T) {
-	tests := []struct{ skip, want string }{
+	for _, tt := range []struct{ skip, want string }{
 		{"{addresses: [10.0.0.1/8]}", "1:20: 10.0.0.1/8 has host bits set"},
 		{"{addresses: [office]}", `"office" is not a network such as 10.0.0.0/8, nor an IPv4 address`},
 		{"{addresses: [\"2002:cb00:7109::/64\"]}", "2002:cb00:7109::/64 matches no client: the key of a 6to4 address is its IPv4 address; want 203.0.113.9/32"},
@@ -224,8 +221,7 @@ func TestMistakesInSkip(t *testing.T) {
 		{"{}", "skip: want addresses, routes or preflight"},
 		{"{x-note: 1}", "skip: want addresses, routes or preflight"},
 		{"[10.0.0.0/8]", "skip: want a table with the fields addresses, routes, preflight, got a list"},
-	}
-	for _, tt := range tests {
+	} {
 		_, err := Check("f", []byte("skip: "+tt.skip+"\nrules:\n  - {key: ip, limits: 1/s}\n"))
 		expect.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: got %v, want %q", tt.skip, err, tt.want)
 	}

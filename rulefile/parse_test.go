@@ -77,7 +77,7 @@ func TestLimitsOfAllKinds(t *testing.T) {
 
 func TestMatchNarrows(t *testing.T) {
 	f := mustParse(t, whole)
-	tests := []struct {
+	for _, tt := range []struct {
 		rule    int
 		headers http.Header
 		want    bool
@@ -88,8 +88,7 @@ func TestMatchNarrows(t *testing.T) {
 		{0, http.Header{"X-Plan": {"PRO"}, "X-Kind": {"a"}}, false},
 		{1, http.Header{"Internal": {"1"}}, true},
 		{1, nil, false},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, f.Rules[tt.rule].Match(&http.Request{Header: tt.headers}), tt.want, "rule %d, %v", tt.rule, tt.headers)
 	}
 }

@@ -35,7 +35,7 @@ rules:
 func TestCheckFile(t *testing.T) {
 	good, bad := fileWith(t, goodRules), fileWith(t, "rules:\n  - name: a\n    key: ip\n    limit: 5/m\n  - key: usr\n    limits: 1/s\n")
 	missing := filepath.Join(t.TempDir(), "none.yaml")
-	tests := []struct {
+	for _, tt := range []struct {
 		args           []string
 		code           int
 		stdout, stderr string
@@ -49,8 +49,7 @@ func TestCheckFile(t *testing.T) {
 		{nil, 2, "", "spillgate: check wants FILE, got 0 arguments\n"},
 		{[]string{good, bad}, 2, "", "spillgate: check wants FILE, got 2 arguments\n"},
 		{[]string{"--colour", good}, 2, "", "spillgate: unknown flag: --colour\n"},
-	}
-	for _, tt := range tests {
+	} {
 		code, stdout, stderr := execute(t, append([]string{"check"}, tt.args...)...)
 		if code != tt.code || stdout != tt.stdout || stderr != tt.stderr {
 			t.Errorf("check %q: exit code %d, stdout\n%s\nstderr\n%s\nwant %d\n%s\n%s", tt.args, code, stdout, stderr, tt.code, tt.stdout, tt.stderr)

@@ -36,7 +36,7 @@ func executions(t testing.TB, c *redis.Client) int {
 // A third of all decisions meets a fault, which is too few to open the breaker. The others have 1.5s.
 func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 	const timeout, rounds = 1500 * time.Millisecond, 4
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		fault    redistest.Fault
 		executed bool
@@ -49,8 +49,7 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 		{"rejected by the server", redistest.Fault{Answer: "READONLY You can't write against a read only replica."}, false},
 		{"loading", redistest.Fault{Answer: "LOADING Redis is loading the dataset in memory"}, false},
 		{"try again", redistest.Fault{Answer: "TRYAGAIN Multiple keys request during rehashing of slot"}, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t)
 			limit := slowly(1000)

@@ -75,7 +75,7 @@ func (b *breakerAt) recovers() {
 
 func TestTrips(t *testing.T) {
 	ok, down := error(nil), errDown
-	tests := []struct {
+	for _, tt := range []struct {
 		why   string
 		calls []error
 		every time.Duration
@@ -100,8 +100,7 @@ func TestTrips(t *testing.T) {
 		{"less than half of the callers", slices.Concat(make([]error, 641), trips(5, 128)), 0, false},
 		{"nineteen round trips in a row", slices.Concat(make([]error, 2000), trips(19, 100)), 0, false},
 		{"twenty round trips in a row", slices.Concat(make([]error, 2000), trips(20, 50)), 0, true},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			b := newBreakerAt(t)
 			var calls []Call

@@ -166,7 +166,7 @@ func walk(t *testing.T, name string, unit calendar.Unit, from int, starts []time
 }
 
 func TestWindow(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		unit                calendar.Unit
 		zone                string
 		from                int
@@ -190,8 +190,7 @@ func TestWindow(t *testing.T) {
 		{calendar.Month, "Pacific/Apia", 30, "2011-12-31T00:00:00Z", "2011-12-31T00:00:00+14:00", "2012-01-30T00:00:00+14:00", "a month from the 30th, which was skipped"},
 		{calendar.Day, "America/Toronto", 0, "2005-10-30T04:30:00Z", "2005-10-30T00:00:00-04:00", "2005-10-31T00:00:00-05:00", "back at two o'clock"},
 		{calendar.Day, "America/St_Johns", 0, "2010-11-07T02:45:00Z", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30", "back at 00:01 to the day before, which is over"},
-	}
-	for _, tt := range tests {
+	} {
 		c := must.Get(calendar.New(tt.unit, tt.zone, tt.from))(t)
 		at, _ := time.Parse(time.RFC3339, tt.at)
 		start, end := c.Window(at)

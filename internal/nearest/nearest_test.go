@@ -8,13 +8,12 @@ import (
 
 func TestWord(t *testing.T) {
 	known := []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "dry_run", "on_failure", "sliding-window", "sliding-log", "m"}
-	tests := []struct{ word, want string }{
+	for _, tt := range []struct{ word, want string }{
 		{"limit", "limits"}, {"limits", "limits"}, {"lmits", "limits"}, {"ilmits", "limits"}, {"LIMITS", "limits"}, {" limits ", "limits"},
 		{"nmae", "name"}, {"keys", "key"}, {"ke", "key"}, {"dryrun", "dry_run"}, {"dry-run", "dry_run"}, {"onfailure", "on_failure"}, {"header", "headers"},
 		{"sliding-lgo", "sliding-log"}, {"slidingwindow", "sliding-window"}, {"on_f", "on_failure"},
 		{"M", "m"}, {"", ""}, {"x", ""}, {"zzz", ""}, {"colour", ""}, {"ma", ""},
-	}
-	for _, tt := range tests {
+	} {
 		expect.Equal(t, Word(tt.word, known), tt.want, "%q", tt.word)
 	}
 }

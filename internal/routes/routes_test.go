@@ -32,7 +32,7 @@ func received(t testing.TB, line string) *http.Request {
 }
 
 func TestRoutes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		pattern         string
 		match, mismatch []string
 	}{
@@ -60,8 +60,7 @@ func TestRoutes(t *testing.T) {
 		{"example.com/a", []string{"GET /a", "GET http://EXAMPLE.com/a", "GET http://example.com:8080/a", "GET http://example.com./a"}, []string{"GET http://example.org/a"}},
 		{"Example.COM/a", []string{"GET /a"}, nil},
 		{"[::1]/a", []string{"GET http://[::1]/a", "GET http://[::1]:80/a"}, []string{"GET /a"}},
-	}
-	for _, tt := range tests {
+	} {
 		x := index(t, []string{tt.pattern})
 		for _, line := range tt.match {
 			expect.Equal(t, len(x.Match(received(t, line), nil)), 1, "%s does not apply to %s", tt.pattern, line)
@@ -94,7 +93,7 @@ func TestAllMatchingSetsInOrder(t *testing.T) {
 }
 
 func TestRouteMistakes(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		why  string
 		sets [][]string
 		want string
@@ -112,8 +111,7 @@ func TestRouteMistakes(t *testing.T) {
 		{"patterns that cross", [][]string{{"/a/{x}"}, {"/{y}/b"}}, `route "/{y}/b": pattern "/{y}/b" conflicts with pattern "/a/{x}": /{y}/b and /a/{x} both match some paths, like "/a/b".`},
 		{"also of one rule", [][]string{{"POST /", "/login"}}, `pattern "/login" conflicts with pattern "POST /"`},
 		{"whatever the case of the host", [][]string{{"h.example/a/{x}", "H.example/{y}/b"}}, `conflicts with pattern`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.why, func(t *testing.T) {
 			_, mistakes := New(tt.sets)
 			must.True(t, len(mistakes) == 1 && mistakes[0].Set == len(tt.sets)-1 && strings.Contains(mistakes[0].Text, tt.want),

@@ -284,7 +284,7 @@ func TestTimesSinceTheEpoch(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		later string // the fields of a line that comes later
 		first string
 		flags map[string]string
@@ -318,8 +318,7 @@ func TestDurations(t *testing.T) {
 		{``, `"took":12`, map[string]string{"duration_s": "took"}, 12 * time.Second},
 		{``, `"tookMs":12`, map[string]string{"duration": "tookMs"}, 12 * time.Millisecond},
 		{``, `"a":{"took_us":12}`, map[string]string{"duration": "a.took_us"}, 12 * time.Microsecond},
-	}
-	for _, tt := range tests {
+	} {
 		line := `{"time":1760104536,"ip":"::1","method":"GET","path":"/",`
 		text := line + tt.first + "}"
 		if tt.later != "" {
@@ -564,7 +563,7 @@ func allLines(r io.Reader) (got []string) {
 func TestLinesAreReadAcrossBlocks(t *testing.T) {
 	long, tooLong := strings.Repeat("l", maxLine), strings.Repeat("x", maxLine+1)
 	failing := "<" + iotest.ErrTimeout.Error() + ">"
-	tests := []struct {
+	for _, tt := range []struct {
 		text string
 		want []string
 	}{
@@ -575,8 +574,7 @@ func TestLinesAreReadAcrossBlocks(t *testing.T) {
 		{tooLong + "\nb", []string{"<" + errTooLong.Error() + ">", "b"}},
 		{"a\n" + tooLong + tooLong, []string{"a", "<" + errTooLong.Error() + ">"}},
 		{strings.Repeat("y", block-1) + "\n" + strings.Repeat("z", block) + "\n", []string{strings.Repeat("y", block-1), strings.Repeat("z", block)}},
-	}
-	for _, tt := range tests {
+	} {
 		if got := allLines(strings.NewReader(tt.text)); !slices.Equal(got, tt.want) {
 			t.Errorf("%.20q: got %d lines, want %d", tt.text, len(got), len(tt.want))
 		}

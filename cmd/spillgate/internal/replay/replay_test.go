@@ -172,7 +172,7 @@ func TestRangeOfDenials(t *testing.T) {
 		long = append(long, e)
 	}
 	all := func(string) bool { return true }
-	tests := []struct {
+	for _, tt := range []struct {
 		why, rules    string
 		log           entries
 		o             Options
@@ -185,8 +185,7 @@ func TestRangeOfDenials(t *testing.T) {
 		{"ends by a duration are as uncertain as the starts", "{key: ip, limits: 5/s;burst=1}", timed, Options{}, 4, 0},
 		{"ends by durations are not in order", "{key: ip, limits: 10/s;burst=1}", mixed, Options{}, 8, 0},
 		{"requests that are spread are held for the same time", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
-	}
-	for _, tt := range tests {
+	} {
 		rep := run(t, "rules: ["+tt.rules+"]", tt.o, wholeSeconds(append(entries(nil), tt.log...)))
 		expect.True(t, rep.Denied == tt.denied && rep.AtLeast != nil && *rep.AtLeast == tt.least && rep.Failed <= 0,
 			"%s: got %d denied, at least %v; want %d, %d", tt.why, rep.Denied, *rep.AtLeast, tt.denied, tt.least)
@@ -219,7 +218,7 @@ func TestRequestsInFlightAreHeld(t *testing.T) {
 		e.Started, e.Duration, e.Status = true, took, status
 		return e
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		why    string
 		log    entries // by end
 		denied int     // of /b
@@ -229,8 +228,7 @@ func TestRequestsInFlightAreHeld(t *testing.T) {
 		{"a long request is held until its end", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
 		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
 		{"a request without a response is not free", entries{request("/a", 0, 10*time.Second, 0), request("/b", 10*time.Second, time.Second, 200)}, 1},
-	}
-	for _, tt := range tests {
+	} {
 		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)
 		if rep.Denied != tt.denied || tt.denied > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
 			t.Errorf("%s: denied %v, want %d of /b; %s", tt.why, rep.Routes, tt.denied, rep.Error)

@@ -60,7 +60,7 @@ func TestBurstsOfASmallLog(t *testing.T) {
 	if rep.Requests != 31 || rep.Clients != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(10*time.Second)) || rep.MayHit != 0 || rep.TooFew != 0 {
 		t.Errorf("got %+v", rep)
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		rate string
 		hit  []int // by bursts of 1, 9, 10, 17, 18, 19, 20
 	}{
@@ -71,8 +71,7 @@ func TestBurstsOfASmallLog(t *testing.T) {
 		{"1/s", []int{1, 1, 1, 1, 1, 0, 0}},  // 19; b needs 1
 		{"30/m", []int{2, 1, 1, 1, 1, 1, 0}}, // 19.5; b needs 10 - 4.5 = 5.5
 		{"1/h", []int{2, 2, 1, 1, 1, 1, 0}},  // less than 20; b less than 10
-	}
-	for _, tt := range tests {
+	} {
 		var got []int
 		for _, burst := range []int{1, 9, 10, 17, 18, 19, 20} {
 			got = append(got, rep.at(t, tt.rate).HitBy(burst))
@@ -281,7 +280,7 @@ func TestSuggestionHoldsForTheSecondHalf(t *testing.T) {
 }
 
 func TestToleranceLimits(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		n            int
 		keep         float64
 		hits, needed int
@@ -289,8 +288,7 @@ func TestToleranceLimits(t *testing.T) {
 		{1, 99.9, 0, 2995}, {2994, 99.9, 0, 2995}, {2995, 99.9, 0, 0}, // Wilks: ln 0.05 / ln 0.999
 		{58, 95, 0, 59}, {59, 95, 0, 0}, {92, 95, 0, 0}, {93, 95, 1, 0}, {181, 95, 4, 0}, // tables of 95/95 tolerance limits
 		{1_000_000, 99.9, 947, 0}, {10, 100, 0, 0},
-	}
-	for _, tt := range tests {
+	} {
 		if hits, needed := mayHit(tt.n, tt.keep); hits != tt.hits || needed != tt.needed {
 			t.Errorf("%d clients, %v%%: got %d, %d; want %d, %d", tt.n, tt.keep, hits, needed, tt.hits, tt.needed)
 		}
