@@ -217,7 +217,6 @@ func apiAndLogin(opts ...core.Option) *core.Limiter {
 	return core.Must(core.New([]core.Rule{perHour("api", 100), login}, opts...))
 }
 
-// at returns a copy of r for another path, with the context of r.
 func at(r *http.Request, path string) *http.Request {
 	copied := r.Clone(r.Context())
 	copied.URL.Path = path

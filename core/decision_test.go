@@ -294,7 +294,6 @@ func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 	}
 }
 
-// TestKeptDecisionsDoNotChange keeps decisions and observations, and compares them after other requests.
 func TestKeptDecisionsDoNotChange(t *testing.T) {
 	var seen, got []core.Decision
 	l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithObserver(func(_ context.Context, o *core.Observation) { seen = append(seen, o.Decision) })))

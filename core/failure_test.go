@@ -81,7 +81,6 @@ func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
 	}
 }
 
-// A knowingStore remembers that some keys are used up.
 type knowingStore struct {
 	faulty
 	usedUp map[string]bool
@@ -173,7 +172,6 @@ func TestClientThatHangsUpIsCharged(t *testing.T) {
 	}
 }
 
-// An oddStore returns the results that take makes.
 type oddStore struct {
 	core.MemoryStore
 	take func(dst []core.Result) []core.Result

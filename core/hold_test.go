@@ -16,7 +16,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// A loser is a store that loses every Settle.
 type loser struct{ core.MemoryStore }
 
 func (s *loser) Settle(context.Context, []core.Settlement) error { return errors.New("lost") }

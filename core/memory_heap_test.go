@@ -16,7 +16,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// heap returns how many bytes are in use.
 func heap() int64 {
 	runtime.GC()
 	var s runtime.MemStats
@@ -39,7 +38,6 @@ func TestFloodKeepsTheHeapBounded(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// flood takes once for each of n keys.
 func flood(m *core.MemoryStore, n int) {
 	claims := one("", core.PerHour(1))
 	var key [8]byte

@@ -24,7 +24,6 @@ func TestMemoryStoreKeepsTheContract(t *testing.T) {
 // algorithms are 100 requests a day by each algorithm, all states of one key.
 var algorithms = core.MustParseLimits("100/d, 100/d;fixed-window, 100/d;sliding-window, 100/d;sliding-log")
 
-// one returns a claim of cost 1.
 func one(key string, limits ...core.Limit) []core.Claim {
 	return []core.Claim{{Rule: "rule", Key: key, Limits: limits}}
 }

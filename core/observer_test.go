@@ -16,7 +16,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// failing returns a rule "r" whose key func fails with err.
 func failing(err error) core.Rule {
 	return allow10(func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "secret", err } })
 }
@@ -58,7 +57,6 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 	}
 }
 
-// wantClaims compares rules and keys.
 func wantClaims(t *testing.T, got, want []core.Claim) {
 	t.Helper()
 	must.True(t, len(got) == len(want), "got claims %+v, want %+v", got, want)
@@ -144,7 +142,6 @@ func TestObservationAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A recorder keeps copies of observations.
 type recorder struct{ seen []core.Observation }
 
 func (t *recorder) observe(_ context.Context, o *core.Observation) {

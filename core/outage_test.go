@@ -276,7 +276,6 @@ func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
 // bound is how many decisions of a process may wait for a store.
 const bound = 4096
 
-// slowly is a healthy store that takes its time.
 func slowly(context.Context) error {
 	time.Sleep(20 * time.Millisecond)
 	return nil
@@ -347,7 +346,6 @@ func TestOverloadWithMixedModes(t *testing.T) {
 	})
 }
 
-// holdLogins holds 200 requests of one key of the rule login.
 func holdLogins(t *testing.T, l *core.Limiter) (held []core.Decision) {
 	for range 200 {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})

@@ -68,7 +68,6 @@ type fixture struct {
 
 func newFixture(l core.Limit) *fixture { return &fixture{limit: l, begun: time.Now()} }
 
-// sleep waits as long as a step says.
 func (d *fixture) sleep(s oracle.Step) {
 	if wait := s.Wait(d.last); wait < longest-time.Since(d.begun) {
 		time.Sleep(wait)

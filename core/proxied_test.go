@@ -219,7 +219,6 @@ func routed(patterns ...string) core.Rule {
 	return core.Rule{Name: strings.Join(patterns, " "), Key: constKey, Limits: []core.Limit{core.PerHour(1_000_000)}, Routes: patterns}
 }
 
-// applied returns the names of the rules of l that apply to r.
 func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 	t.Helper()
 	for _, res := range must.Get(l.Peek(r))(t).Results {
@@ -261,7 +260,6 @@ func guard(l *core.Limiter, r *http.Request) (*http.Request, core.Decision, erro
 	return g.Request(), g.Decision(), err
 }
 
-// unlimited returns a limiter that admits all requests.
 func unlimited() *core.Limiter { return core.Must(core.New([]core.Rule{perHour("a", 1_000_000)})) }
 
 // served returns r after f has handled what two nested limiters pass on.

@@ -42,7 +42,6 @@ func TestFieldsOfRequestsAreKnown(t *testing.T) {
 	expect.Equal(t, strings.Join(names, " "), requestFields, "http.Request has the fields")
 }
 
-// fieldsOf yields the fields of a struct.
 func fieldsOf(s reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for i := range s.NumField() {
@@ -153,7 +152,6 @@ func TestRegistryForgetsLimiters(t *testing.T) {
 	t.Error("limiters that nothing uses are still registered")
 }
 
-// slowStore admits everything, and takes a while to settle.
 type slowStore struct{ MemoryStore }
 
 func (*slowStore) Settle(context.Context, []Settlement) error {

@@ -21,7 +21,6 @@ func constKey(*http.Request) (string, error) { return "const:all", nil }
 
 func get(path string) *http.Request { return httptest.NewRequest(http.MethodGet, path, nil) }
 
-// inBubble is test, run in a synctest bubble.
 func inBubble(test func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }

@@ -58,10 +58,8 @@ func (s *faulty) Reset(ctx context.Context, pairs []core.Pair) error {
 	return s.memory.Reset(ctx, pairs)
 }
 
-// unreachable fails at once.
 func unreachable(context.Context) error { return errUnreachable }
 
-// hang heeds its deadline.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -74,7 +72,6 @@ func mode(name string, m core.FailureMode, n int) core.Rule {
 	return r
 }
 
-// withStore returns a limiter on s.
 func withStore(s core.Store, rules []core.Rule, opts ...core.Option) *core.Limiter {
 	return core.Must(core.New(rules, append(opts, core.WithStore(s))...))
 }
@@ -177,14 +174,12 @@ func (s *settler) want(t *testing.T, want ...string) {
 	expect.Elements(t, s.finals(), want, "settled")
 }
 
-// final returns a rule whose CostAfter is f.
 func final(name string, n int, f func(*http.Request, core.Outcome) int) core.Rule {
 	r := perHour(name, n)
 	r.CostAfter = f
 	return r
 }
 
-// costOf is a CostAfter that says Outcome.Cost.
 func costOf(_ *http.Request, o core.Outcome) int { return o.Cost }
 
 // serve has l guard a request, which handle serves, and returns what End was called after.
@@ -241,7 +236,6 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 	})
 }
 
-// A context that is derived from a call's context must not start a goroutine.
 func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)
@@ -285,7 +279,6 @@ func TestFailuresOfTheStore(t *testing.T) {
 	}
 }
 
-// A remembering store decides some keys locally.
 type remembering struct {
 	*faulty
 	local func(key string) bool

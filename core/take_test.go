@@ -296,7 +296,6 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// A full store does not drop a key that has an unused grant.
 func TestUnusedGrantSurvivesAFlood(t *testing.T) {
 	for _, limit := range []core.Limit{
 		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),

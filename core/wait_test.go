@@ -125,7 +125,6 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-// TestPeekSaysHowLongToWait checks that a peek says what Check would say.
 func TestPeekSaysHowLongToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 150*time.Millisecond)}))
@@ -159,7 +158,6 @@ func TestSeveralRulesWait(t *testing.T) {
 	})
 }
 
-// TestWait checks that Wait returns at the turn of each request.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}))
@@ -276,7 +274,6 @@ func (s *hooked) Settle(ctx context.Context, settlements []core.Settlement) erro
 	return s.MemoryStore.Settle(ctx, settlements)
 }
 
-// TestWaitDenied checks that a request whose turn would come too late does not wait.
 func TestWaitDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("1/m", 30*time.Second)}))
@@ -574,7 +571,6 @@ func TestWaitingRequestIsSmall(t *testing.T) {
 	expect.AtMost(t, (waiting-handled)/n, 4<<10, "a waiting request takes bytes more than one in a handler (at most 4096)")
 }
 
-// inUse returns the bytes of the heap and of stacks.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -114,7 +114,6 @@ func (p *players) stats() (sum core.LeaseStats) {
 	return sum
 }
 
-// charged returns what Redis has charged.
 func (p *players) charged(t *testing.T) int64 {
 	t.Helper()
 	limits := core.MustParseLimits(p.tiers[0])
@@ -129,7 +128,6 @@ func inBubble(t *testing.T, server *redistest.Server, opts ...redisstore.Option)
 	return s
 }
 
-// play asks until an instant.
 func (p *players) play(t *testing.T, l *core.Limiter, r *rand.Rand, end time.Time) {
 	ctx := context.Background()
 	for time.Now().Before(end) {

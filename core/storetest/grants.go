@@ -156,7 +156,6 @@ var grantRows = []row{
 	}},
 }
 
-// grant gives the limits of a claim n more requests.
 func (s *suite) grant(c core.Claim, n int) {
 	s.Helper()
 	s.settle(core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n})

@@ -80,7 +80,6 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// run runs a row on a new store.
 func (h Harness) run(t *testing.T, r row, sleep func(time.Duration)) {
 	r.run(&suite{T: t, store: h.New(t), sleep: sleep, quick: h.Quick || h.Advance == nil, bubble: h.Advance == nil, apart: h.Apart, hang: h.Hang})
 }
@@ -154,7 +153,6 @@ func (s *suite) align(period time.Duration) {
 	s.begun, s.passed, s.slack = now.Add(-into), 0, 0
 }
 
-// now returns the time of the store's clock.
 func (s *suite) now() time.Time {
 	s.Helper()
 	return s.take(peek(claim("clock", "1/s", 1)))[0].At

@@ -29,7 +29,6 @@ type (
 	empty    = emptypb.Empty
 )
 
-// right is the password that the service accepts.
 const right = "right"
 
 var errWrong = errors.New("wrong password")

@@ -31,7 +31,6 @@ func gitHubClient(t *testing.T, s *wire.Server) *github.Client {
 	return must.Get(github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base)))(t)
 }
 
-// call requests the path that the application serves.
 func call(t *testing.T, c *github.Client) (*github.Response, error) {
 	return c.BareDo(must.Get(c.NewRequest(t.Context(), "GET", "/", nil))(t))
 }

@@ -121,7 +121,6 @@ func TestOctokit(t *testing.T) {
 	})
 }
 
-// An event is a line that the script prints.
 type event struct {
 	Event      string
 	Status     int

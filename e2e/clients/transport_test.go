@@ -115,7 +115,6 @@ func (w *counting) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// sendAll sends all requests.
 func sendAll(t *testing.T, send func() error) {
 	var all sync.WaitGroup
 	for range goroutines {

@@ -54,7 +54,6 @@ type view struct {
 // views are each scheme and each width.
 var views = []view{{"light", 1200}, {"dark", 400}}
 
-// apply sets the colour scheme and the width of p.
 func (v view) apply(p *page) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

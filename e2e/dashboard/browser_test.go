@@ -71,7 +71,6 @@ func open(t *testing.T, url string) *page {
 	return p
 }
 
-// newPage returns an empty tab.
 func newPage(t *testing.T) *page {
 	t.Helper()
 	if browser == nil {
@@ -99,7 +98,6 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text returns the text of an element.
 func (p *page) text(id string) string {
 	p.t.Helper()
 	return eval[string](p, `document.getElementById("`+id+`").innerText`)
@@ -165,7 +163,6 @@ func (s *scene) ask(n int, user string) {
 	}
 }
 
-// serve serves a page about s and returns its URL.
 func (s *scene) serve(t *testing.T, opts ...dashboard.Option) string {
 	server := httptest.NewServer(dashboard.New(s.telemetry, opts...))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })

@@ -71,7 +71,6 @@ func emptied(t *testing.T, client *redis.Client) core.Store {
 	return redisstore.New(client)
 }
 
-// askOn uses up what is left.
 func askOn(t *testing.T, s *wire.Server) {
 	for range limit {
 		s.Get("/")
@@ -234,7 +233,6 @@ func TestDisconnectUnderCostAfter(t *testing.T) {
 	})
 }
 
-// checkLeft checks how many requests remain.
 func checkLeft(t *testing.T, l *core.Limiter, want int) {
 	t.Helper()
 	key, _ := wire.Anyone(nil)

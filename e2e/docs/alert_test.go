@@ -70,7 +70,6 @@ func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// known holds the labels of each series.
 var known = make(map[string]labels.Labels)
 
 // selecting returns the series that matchers select from two scrapes.
@@ -92,7 +91,6 @@ func selecting(before, after map[string]float64) func(bool, *storage.SelectHints
 	}
 }
 
-// A seriesSet yields series.
 type seriesSet struct {
 	rest []storage.Series
 	at   storage.Series

@@ -23,7 +23,6 @@ const (
 	tooLong = 20 * time.Second
 )
 
-// modes are the failure modes by name.
 var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed}
 
 // slowly returns a limit that admits n requests and refills none while a test runs.

@@ -80,7 +80,6 @@ func (s *scene) connect(o *redis.Options) *redis.Client {
 	return c
 }
 
-// do executes a command on the server.
 func (s *scene) do(args ...any) {
 	s.Helper()
 	if err := s.admin.Do(context.Background(), args...).Err(); err != nil {

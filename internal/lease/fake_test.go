@@ -71,7 +71,6 @@ func (s *server) call(ctx context.Context, unused []core.Settlement, f func()) e
 	return err
 }
 
-// A processStore implements Store.
 type processStore struct{ *server }
 
 func (s processStore) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
@@ -94,18 +93,15 @@ func (s processStore) Refund(ctx context.Context, unused []core.Settlement) []er
 	return slices.Repeat([]error{err}, len(unused))
 }
 
-// Take implements core.Store.
 func (f *fake) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	results, _, err := f.leases.Take(ctx, claims, dst)
 	return results, err
 }
 
-// TakeLocal implements core.LocalTaker.
 func (f *fake) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	return f.leases.TakeLocal(claims, dst)
 }
 
-// Settle implements core.Store.
 func (f *fake) Settle(_ context.Context, settlements []core.Settlement) error {
 	var banned []core.Pair
 	for _, st := range settlements {
@@ -121,7 +117,6 @@ func (f *fake) Settle(_ context.Context, settlements []core.Settlement) error {
 	return f.model.Settle(f.now, own)
 }
 
-// Reset implements core.Store.
 func (f *fake) Reset(_ context.Context, pairs []core.Pair) error {
 	f.leases.End(pairs)
 	defer f.leases.End(pairs)
@@ -144,7 +139,6 @@ func (s *server) pass(d time.Duration) {
 	s.now += d.Microseconds()
 }
 
-// charge charges a claim in the store.
 func (f *fake) charge(c core.Claim) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -356,7 +356,6 @@ type neverEnds struct{ *leaseHolder }
 
 func (l neverEnds) Lent(now, sent int64, p oracle.Portion) { l.leaseHolder.Lent(now, sent+1<<40, p) }
 
-// countsTwice adds each loan twice.
 type countsTwice struct{ *leaseHolder }
 
 func (l countsTwice) Lent(now, sent int64, p oracle.Portion) {

@@ -100,7 +100,6 @@ func TestOnlyAClaimThatALeaseCanDecideBeginsOne(t *testing.T) {
 	}
 }
 
-// A claim that may wait must have no lease, so none decides it.
 func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	s.lend(t, c, 10)

@@ -186,7 +186,6 @@ func TestAColdKeyAllocatesNothing(t *testing.T) {
 	}
 }
 
-// An admitting store admits everything.
 type admitting struct{ Store }
 
 func (admitting) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {

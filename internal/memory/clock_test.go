@@ -10,7 +10,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// at returns the instant that is now.
 func (c *clock) at() int64 {
 	now, _ := c.read()
 	return now

@@ -58,7 +58,6 @@ func limitsOf(queries []query) (limits []algorithm.Limit, n int) {
 	return limits, n
 }
 
-// decide lets s decide queries.
 func decide(s *Store, queries []query) time.Time {
 	var ops []Op
 	for i := 0; i < len(queries); {
@@ -83,7 +82,6 @@ func decide(s *Store, queries []query) time.Time {
 	return s.Time(at)
 }
 
-// settle lets s settle queries.
 func settle(s *Store, queries []query) {
 	var ops []Op
 	var firsts []*query
@@ -108,13 +106,10 @@ func settle(s *Store, queries []query) {
 	}
 }
 
-// reset lets s reset a pair.
 func reset(s *Store, p Pair) { _, _ = s.Do([]Op{{Kind: Reset, Pair: p}}, nil) }
 
-// shard returns the shard that has the records of p.
 func (s *Store) shard(p Pair) *shard { return &s.shards[p.shard()] }
 
-// pairOf returns the pair of a rule and a key.
 func pairOf(rule, key string) Pair { return RuleOf(rule).Pair(key) }
 
 // take asks s for cost of one key and returns the answer.

@@ -24,7 +24,6 @@ func hold(s *Store, key string, limits ...*algorithm.Limit) ([]query, int64) {
 	return asks, s.Instant(decide(s, asks))
 }
 
-// end settles what was held at an instant.
 func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	var asks []query
 	for _, l := range limits {

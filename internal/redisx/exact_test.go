@@ -280,7 +280,6 @@ var sizes = []struct {
 	{"one request held, as of a rule with CostAfter", "1000/h", 1, time.Second, true},
 }
 
-// tableRow matches a row of the table.
 var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
 
 func TestSizesInTheDocsMatchAServer(t *testing.T) {

@@ -239,7 +239,6 @@ func TestStateOfANewLimitReplacesThoseThatHaveEnded(t *testing.T) {
 	expect.Equal(t, size(), both, "words, with a limit in place of one that has ended")
 }
 
-// A state that cannot be read is not treated as an empty state.
 func TestUnreadableStateIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))

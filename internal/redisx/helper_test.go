@@ -105,7 +105,6 @@ func silentServer(t *testing.T) (*redisx.Store, *redistest.Proxy, core.Claim) {
 	return s, proxy, c
 }
 
-// calls returns how often a server ran a command.
 func calls(t *testing.T, c *redis.Client, command string) int {
 	t.Helper()
 	var n int
@@ -138,7 +137,6 @@ func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
 	return redisx.New(client, options), server
 }
 
-// grant gives a claim n more requests.
 func grant(t *testing.T, s *redisx.Store, c core.Claim, n int) {
 	t.Helper()
 	must.Do(t, s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n}}))
@@ -160,7 +158,6 @@ func siblingOf(l core.Limit) uint64 {
 	return 0
 }
 
-// parseWords returns the words of a text.
 func parseWords(text string) (state []uint64) {
 	for ; len(text) >= word; text = text[word:] {
 		state = append(state, binary.LittleEndian.Uint64([]byte(text)))

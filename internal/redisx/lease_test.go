@@ -342,7 +342,6 @@ func chargesWhatWasUsed(t *testing.T, stores []*redisx.Store, limits []core.Limi
 	expect.NotEqual(t, decisionsOf(stores), 0, "no decision came from a lease")
 }
 
-// decisionsOf returns how many decisions of stores came from leases.
 func decisionsOf(stores []*redisx.Store) (n uint64) {
 	for _, s := range stores {
 		n += s.LeaseStats().Decisions

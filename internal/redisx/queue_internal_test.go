@@ -113,7 +113,6 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 }
 
-// Settlements go before takes that have waited for longer.
 func TestSettlementsGoFirst(t *testing.T) {
 	s, q := busy(t)
 	for i := range 300 {

@@ -185,7 +185,6 @@ func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
 	})
 }
 
-// A replyError is an error reply.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }

@@ -31,7 +31,6 @@ func routes(r chi.Router, app adaptertest.App) {
 	}
 }
 
-// use guards a router by Use.
 func use(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	r.Use(all(app.Guards)...)
@@ -40,7 +39,6 @@ func use(app adaptertest.App) http.Handler {
 	return r
 }
 
-// group guards the routes of a group.
 func group(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	r.Group(func(r chi.Router) {

@@ -56,7 +56,6 @@ func routes(r gin.IRoutes, app adaptertest.App) {
 	}
 }
 
-// use guards an engine by Use.
 func use(app adaptertest.App) http.Handler {
 	r := gin.New()
 	r.Use(all(app.Guards)...)
@@ -64,7 +63,6 @@ func use(app adaptertest.App) http.Handler {
 	return app.Cleaned(r)
 }
 
-// group guards the routes of a group.
 func group(app adaptertest.App) http.Handler {
 	r := gin.New()
 	routes(r.Group("/", all(app.Guards)...), app)

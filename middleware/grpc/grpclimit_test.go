@@ -81,10 +81,8 @@ func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientCon
 	return conn
 }
 
-// errorWith returns an error with a code.
 func errorWith(code int) error { return status.Error(codes.Code(code), "the handler's") }
 
-// optionsOf returns the options of a Guard.
 func optionsOf(g adaptertest.Guard) []grpclimit.Option {
 	opts := []grpclimit.Option{grpclimit.WithHeaders(g.Headers)}
 	if g.Denied != nil {

@@ -21,7 +21,6 @@ import (
 	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
 )
 
-// timeout bounds every wait.
 const timeout = 20 * time.Second
 
 // counted returns a limiter of n requests of all clients together, of which none refills during a test.
@@ -43,7 +42,6 @@ func receive(got *int) func(grpc.ServerStream) error {
 	}
 }
 
-// send sends n messages in a stream and returns how the stream ended.
 func send(t *testing.T, conn *grpc.ClientConn, n int) (header, trailer metadata.MD, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -98,7 +98,6 @@ func TestMCP(t *testing.T) {
 	})
 }
 
-// secret sends the token of the program.
 type secret struct{}
 
 func (secret) RoundTrip(r *http.Request) (*http.Response, error) {

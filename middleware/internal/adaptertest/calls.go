@@ -73,7 +73,6 @@ func fields(h http.Header, all ...string) {
 	}
 }
 
-// header responds with header fields alone.
 func header(all ...string) answerer {
 	return func(w http.ResponseWriter) { fields(w.Header(), all...) }
 }
@@ -96,7 +95,6 @@ func (a answerer) with(all ...string) answerer {
 	}
 }
 
-// body responds with a body.
 func body(parts ...string) answerer {
 	return func(w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Join(parts, "")) }
 }
@@ -111,7 +109,6 @@ func bytewise(parts ...string) answerer {
 	}
 }
 
-// copied responds with a body from a reader.
 func copied(parts ...string) answerer {
 	return func(w http.ResponseWriter) {
 		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Join(parts, ""))})

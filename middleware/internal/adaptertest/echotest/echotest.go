@@ -115,7 +115,6 @@ func (v Version[E, C, H, M, R]) Run(t *testing.T, more map[string]Ending[C, H, M
 	}
 }
 
-// guard mounts g.
 func (v Version[E, C, H, M, R]) guard(g adaptertest.Guard) M {
 	var deny func(C, core.Decision) error
 	var fail func(C, error) error
@@ -197,10 +196,8 @@ func (v Version[E, C, H, M, R]) limit(rule core.Rule, opts ...core.Option) M {
 
 func nothing[C Context](C) error { return nil }
 
-// anyone is a key func with one key for all clients.
 func anyone(*http.Request) (string, error) { return "const:all", nil }
 
-// serve sends a request to e.
 func serve(e http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest(method, path, nil))

@@ -18,7 +18,6 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
 
-// respondToErrors responds to every error with 418.
 func respondToErrors[C Context, H ~func(C) error](next H) H {
 	return func(c C) error {
 		if err := next(c); err != nil {
@@ -28,7 +27,6 @@ func respondToErrors[C Context, H ~func(C) error](next H) H {
 	}
 }
 
-// recoverPanics turns a panic into an error.
 func recoverPanics[C Context, H ~func(C) error](next H) H {
 	return func(c C) (err error) {
 		defer func() {
