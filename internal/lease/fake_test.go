@@ -180,6 +180,12 @@ func leasedFor(key, limits string) core.Claim {
 	return core.Claim{Key: key, Limits: core.MustParseLimits(limits), Cost: 1, Lease: 10 * time.Second}
 }
 
+// lent returns a store, a claim of a key, and a lease of that key with 10 requests.
+func lent(t *testing.T) (*fake, core.Claim, *entry) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	return s, c, s.lend(t, c, 10)
+}
+
 // placeOf returns the shard and the hash of a claim.
 func (t *Table) placeOf(c core.Claim) (s *shard, hash uint64) {
 	hash = t.hash(c.Rule, c.Key)

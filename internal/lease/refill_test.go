@@ -193,8 +193,7 @@ func TestRemainingIsAtMostTheCapacity(t *testing.T) {
 
 // The call for a refill returns what is unused, so that a busy key needs no further call.
 func TestARefillReturnsWhatIsUnused(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	e.drop(s.table().now(), e.terms.length)
 	_, hash := s.table().placeOf(c)
 	s.table().fetch(hash, e, 4)

@@ -64,8 +64,7 @@ func TestARequestFailsAsItsRefillDoes(t *testing.T) {
 }
 
 func TestAnInvalidClaimEndsNoLease(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	c.Lease = time.Hour
 	_, err := s.Take(t.Context(), []core.Claim{leasedFor("k", "100/d"), c}, nil)
 	expect.True(t, errors.Is(err, core.ErrInvalid) && e.available() == 10, "%v, %d left", err, e.available())
@@ -101,8 +100,7 @@ func TestOnlyAClaimThatALeaseCanDecideBeginsOne(t *testing.T) {
 }
 
 func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	s.lend(t, c, 10)
+	s, c, _ := lent(t)
 	c.MaxWait = time.Second
 	_, local := s.TakeLocal([]core.Claim{c}, nil)
 	_, err := s.Take(t.Context(), []core.Claim{c}, nil)
@@ -251,8 +249,7 @@ func TestADenialOnOtherTermsReturnsTheRefill(t *testing.T) {
 
 // The call for such a claim returns what is left of the lease.
 func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	c.Lease = 0
 	all := s.restOf(c).collect()
 	expect.True(t, !e.gone && len(all) == 1 && all[0].Cost == 10, "gone: %v, returns %+v", e.gone, all)
@@ -378,15 +375,13 @@ func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
 		"another kind":  func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d, 100/d;sliding-log") },
 		"its own":       func(*core.Claim) {},
 	} {
-		s, c := newFake(t), leasedFor("k", "100/d")
-		s.lend(t, c, 10)
+		s, c, _ := lent(t)
 		change(&c)
 		c.Cost = 100
 		r := s.decide(t, c)
 		expect.True(t, oracle.Allowed(r) && r[0].Remaining == 0, "%s: %+v", why, r)
 	}
-	s, c := newFake(t), leasedFor("k", "100/d")
-	s.lend(t, c, 10)
+	s, c, _ := lent(t)
 	other := c
 	c.Cost = 99
 	r := s.decide(t, other, c)

@@ -204,8 +204,7 @@ func (stuck) Refund(ctx context.Context, unused []core.Settlement) []error {
 
 // usedLease returns a lease of 10 requests of which 3 were taken, and a settlement of these at 1.
 func usedLease(t *testing.T) (*fake, *entry, core.Settlement) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	c.Cost = 3
 	r, ok := s.TakeLocal([]core.Claim{c}, nil)
 	must.True(t, ok, "not decided from the lease")

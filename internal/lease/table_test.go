@@ -91,8 +91,7 @@ func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 }
 
 func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	e.used[0] = 7
 	s.table().pass(10 * time.Second)
 	s.restOf(c).count([]core.Result{{Allowed: true}})

@@ -46,8 +46,7 @@ func TestWhatALeaseCannotDecide(t *testing.T) {
 		"after its end":   {func(table *Table, _ *core.Claim) { table.pass(10 * time.Second) }, false},
 		"the same twice":  {func(*Table, *core.Claim) {}, true},
 	} {
-		s, c := newFake(t), leasedFor("k", "100/d")
-		e := s.lend(t, c, 10)
+		s, c, e := lent(t)
 		row.change(s.table(), &c)
 		claims := []core.Claim{c}
 		if row.twice {
@@ -60,8 +59,7 @@ func TestWhatALeaseCannotDecide(t *testing.T) {
 
 // A peek that a lease decided took nothing, so nothing is put back.
 func TestAPeekIsNotPutBack(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	peek, cold := c, leasedFor("cold", "100/d")
 	peek.Peek = true
 	if _, ok := s.TakeLocal([]core.Claim{peek, cold}, nil); ok || s.LeaseStats().Decisions != 0 || e.available() != 10 {
@@ -75,8 +73,7 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 
 // If the terms change during a take, the requests that it took are returned to the store.
 func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	table, at, old := s.table(), e.at, e.terms
 	c.Cost = 4
 	p, _, ok := table.takeLease([]core.Claim{c}, 0, 0, nil)
@@ -91,8 +88,7 @@ func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 
 // A lease that has too few requests left ends when the store is asked, not before.
 func TestALeaseWithTooLittleIsEnded(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	c.Cost = 11
 	p, _, ok := s.table().takeLease([]core.Claim{c}, 0, 0, nil)
 	expect.True(t, !ok && !p.cold && e.available() == 10, "before: %+v, %d left", p, e.available())
@@ -148,8 +144,7 @@ func TestARequestOfSeveralKeysWaitsForNoRefill(t *testing.T) {
 
 // A request that neither loan has enough for asks for no further refill, which would replace the next loan.
 func TestALeaseWithTwoLoansAsksForNoRefill(t *testing.T) {
-	s, c := newFake(t), leasedFor("k", "100/d")
-	e := s.lend(t, c, 10)
+	s, c, e := lent(t)
 	at, n := s.ahead(c, 10)
 	e.credit(s.table().now(), e.terms.length, at, e.until, n)
 	e.use(4)
