@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,27 +34,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A lockedBuffer is a buffer for concurrent writes.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
 // execute runs the command line in this process, for at most testTimeout.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	var out, errs lockedBuffer
+	var out, errs expect.Buffer
 	code = run(ctx, args, &out, &errs)
 	must.Equal(t, ctx.Err(), nil, "%q was not done within %v", args, testTimeout)
-	return code, out.b.String(), errs.b.String()
+	return code, out.String(), errs.String()
 }
 
 func TestHelp(t *testing.T) {
@@ -209,7 +196,7 @@ func TestServesUntilInterrupted(t *testing.T) {
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{"": 0, "--once": 1} {
-		var stderr lockedBuffer
+		var stderr expect.Buffer
 		p := start(t, &stderr, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
 		p.await(t, "The demo sends requests")
 		begin := time.Now()
@@ -217,7 +204,7 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > testTimeout/2 {
 			t.Errorf("%q: %v after %v, want exit code %d", args, p.ProcessState, time.Since(begin), want)
 		}
-		if said := stderr.b.String(); strings.HasPrefix(said, "spillgate: interrupted before every router had answered\n") != (want == 1) {
+		if said := stderr.String(); strings.HasPrefix(said, "spillgate: interrupted before every router had answered\n") != (want == 1) {
 			t.Errorf("%q: stderr %q", args, said)
 		}
 	}
@@ -304,7 +291,7 @@ func TestRedisIsShared(t *testing.T) {
 func TestServesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	var stderr lockedBuffer
+	var stderr expect.Buffer
 	p := start(t, &stderr, "demo", "--addr", "127.0.0.1:0", "--limits", "1/1h", "--trust", "127.0.0.0/8", "--redis", "redis://"+server.Addr())
 	base := p.base(t)
 	p.await(t, "Serving until interrupted")
@@ -312,8 +299,8 @@ func TestServesWithoutRedis(t *testing.T) {
 	resp := get(t, base+"/chi/hello") // from a client other than the demo's own, which stays denied
 	expect.Equal(t, resp.StatusCode, http.StatusOK, "GET /chi/hello: %s (it admitted from memory)", resp.Status)
 	must.Do(t, p.Process.Signal(os.Interrupt))
-	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
-		t.Errorf("%v, stderr %q", err, stderr.b.String())
+	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
+		t.Errorf("%v, stderr %q", err, stderr.String())
 	}
 }
 

@@ -116,9 +116,9 @@ func TestTraffic(t *testing.T) {
 func TestShowTrafficOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	var b lockedBuffer
+	var b expect.Buffer
 	showTraffic(ctx, &b, newCallers())
-	got := b.b.String()
+	got := b.String()
 	expect.True(t, strings.Count(got, "SERVED") == 1 && !strings.Contains(got, "\x1b"), "got %q", got)
 }
 

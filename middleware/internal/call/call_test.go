@@ -1,11 +1,9 @@
 package call
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -106,10 +104,7 @@ func TestCutFrames(t *testing.T) {
 
 // TestUnreadableIsLoggedOnce checks that a call with an unreadable status counts as failed, and that one log line says why.
 func TestUnreadableIsLoggedOnce(t *testing.T) {
-	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
+	log := expect.KeepLog(t)
 	for range 3 {
 		got := statusOf("application/grpc-web", http.Header{"Grpc-Encoding": {"br"}}, []byte("\x81\x00\x00\x00\x01x"))
 		expect.Equal(t, got, 500, "status")

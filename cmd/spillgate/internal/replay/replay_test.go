@@ -1,10 +1,8 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"testing"
@@ -99,11 +97,9 @@ func TestRulesThatNeedMoreAreLeftOut(t *testing.T) {
 	e := sent(0, "x", "/")
 	keyless := e
 	e.Header = http.Header{"X-A": {"1"}}
-	var log bytes.Buffer
-	defer slog.SetDefault(slog.Default())
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	log := expect.KeepLog(t)
 	rep := run(t, src, Options{Knows: func(need string) bool { return need == "header X-A" }}, entries{e, e, keyless})
-	expect.True(t, rep.Failed == 1 && log.Len() == 0, "%d failed, logged %s", rep.Failed, &log)
+	expect.True(t, rep.Failed == 1 && log.String() == "", "%d failed, logged %s", rep.Failed, log)
 	if len(rep.Rules) != 1 || rep.Rules[0].Denied != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
 		t.Errorf("got %+v", rep)
 	}
