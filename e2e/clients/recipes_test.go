@@ -17,33 +17,30 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// recipesCases are the cases of TestRecipes.
-var recipesCases = []struct {
-	name string
-	send func(t *testing.T, url string) (status int, err error)
-}{
-	{"net/http", func(_ *testing.T, url string) (int, error) { return status(get(obeying(), url)) }},
-	{"go-github", sendGitHub},
-	{"retryablehttp", func(_ *testing.T, url string) (int, error) {
-		c := retrying()
-		c.Logger, c.RetryMax = nil, 0 // so that only the Transport retries
-		return status(c.Post(url, "text/plain", strings.NewReader("cargo")))
-	}},
-	{"resty", func(_ *testing.T, url string) (int, error) {
-		resp, err := restful().R().SetBody(map[string]string{"a": "b"}).Post(url)
-		return resp.StatusCode(), err
-	}},
-	{"oauth2", func(_ *testing.T, url string) (int, error) {
-		c := authorized(context.Background(), oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}))
-		return status(c.Post(url, "text/plain", strings.NewReader("cargo")))
-	}},
-}
-
 // TestRecipes runs the examples of docs/recipes.md against a server that denies the first request with a wait of one
 // second. Each example retries its request once, body included, and succeeds.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	for _, row := range recipesCases {
+	for _, row := range []struct {
+		name string
+		send func(t *testing.T, url string) (status int, err error)
+	}{
+		{"net/http", func(_ *testing.T, url string) (int, error) { return status(get(obeying(), url)) }},
+		{"go-github", sendGitHub},
+		{"retryablehttp", func(_ *testing.T, url string) (int, error) {
+			c := retrying()
+			c.Logger, c.RetryMax = nil, 0 // so that only the Transport retries
+			return status(c.Post(url, "text/plain", strings.NewReader("cargo")))
+		}},
+		{"resty", func(_ *testing.T, url string) (int, error) {
+			resp, err := restful().R().SetBody(map[string]string{"a": "b"}).Post(url)
+			return resp.StatusCode(), err
+		}},
+		{"oauth2", func(_ *testing.T, url string) (int, error) {
+			c := authorized(context.Background(), oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}))
+			return status(c.Post(url, "text/plain", strings.NewReader("cargo")))
+		}},
+	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			var bodies []string

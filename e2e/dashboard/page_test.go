@@ -16,15 +16,6 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// pageShowsWhatIsDrivenCases are the cases of TestPageShowsTheCounts.
-var pageShowsWhatIsDrivenCases = map[string][]string{
-	"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
-	"undecided":     {"1"},
-	"undecided-why": {"no key: 1"},
-	"health":        {"store: ok"},
-	"top":           {"user:", "api", "5"},
-}
-
 func TestPageShowsTheCounts(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
@@ -38,7 +29,13 @@ func TestPageShowsTheCounts(t *testing.T) {
 	expect.True(t, eval[bool](p, after+`.every(e => e.shown)`), "the first event after the requests did not show them")
 	p.wait(`document.getElementById("now-denied").textContent === "0.5"`)    // for ten seconds
 	p.wait(`events.some((e, i) => i > 0 && e.now - events[i-1].now < 1500)`) // a busy machine sends some of them late
-	for id, wants := range pageShowsWhatIsDrivenCases {
+	for id, wants := range map[string][]string{
+		"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
+		"undecided":     {"1"},
+		"undecided-why": {"no key: 1"},
+		"health":        {"store: ok"},
+		"top":           {"user:", "api", "5"},
+	} {
 		for _, want := range wants {
 			expect.Contains(t, p.text(id), want, "%s", id)
 		}
