@@ -49,7 +49,7 @@ func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
 	}
 }
 
-func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
+func TestWantIncludesTheCostOfTheRequest(t *testing.T) {
 	var l lease
 	l.used[1] = 5
 	for cost, want := range map[int64]int64{0: 5, 1: 6, 5: 10, 1 << 40: 1<<31 - 1} {
@@ -60,7 +60,7 @@ func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 }
 
 // After a refill of nothing, or two late refills in a row, the next refill is asked for after one to two times the Lease.
-func TestARefillOfNoUseIsFollowedByAPause(t *testing.T) {
+func TestUselessRefillsAreFollowedByAPause(t *testing.T) {
 	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms, 250 * ms} {
 		now := int64(begun)
 		for name, credit := range map[string]func(*lease){

@@ -62,7 +62,7 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 // not, what the call should return is lost: if it were returned again, the limit would be exceeded.
 var failures = map[error]bool{errors.New("cut"): false, NotRefunded{errors.New("OOM")}: true}
 
-func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
+func TestReturnsOfAFailedRefill(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		f := fetchFor(t, s, leasedFor("k", "100/d"))
@@ -75,7 +75,7 @@ func TestWhatARefillThatFailedShouldReturn(t *testing.T) {
 	}
 }
 
-func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
+func TestReturnsOfAFailedTake(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		c := leasedFor("k", "100/d")
@@ -89,7 +89,7 @@ func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
 	}
 }
 
-func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
+func TestReturnsOfAFailedSweep(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		table := s.table()

@@ -108,7 +108,7 @@ func TestNoLeaseDecidesAClaimThatMayWait(t *testing.T) {
 }
 
 // A peek, a denied request and a request that cannot be leased do not count as the first request of a key.
-func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
+func TestRequestsThatDoNotCountAsTheFirst(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a peek":    func(c *core.Claim) { c.Peek = true },
 		"a denial":  func(c *core.Claim) { c.Cost = 101 },
@@ -351,7 +351,7 @@ func TestTheStoreSaysWhetherADenialLasts(t *testing.T) {
 }
 
 // A peek takes nothing, so its result stays. What remains after a request was put back is at most the capacity.
-func TestWhatRemainsAfterADenialByTheRest(t *testing.T) {
+func TestRemainingAfterADenialByAnotherClaim(t *testing.T) {
 	for name, row := range map[string]struct {
 		peek         bool
 		stored, want int
@@ -365,7 +365,7 @@ func TestWhatRemainsAfterADenialByTheRest(t *testing.T) {
 }
 
 // A call that a lease cannot decide returns the lease of its key first, and so gets all that remains.
-func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
+func TestOtherClaimsGetTheRequestsOfTheLease(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a dry run":     func(c *core.Claim) { c.DryRun = true },
 		"a hold":        func(c *core.Claim) { c.Hold = true },

@@ -119,7 +119,7 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 }
 
 // What has drained is not refunded by a call: that would change nothing.
-func TestWhatHasDrainedNeedsNoCall(t *testing.T) {
+func TestDrainedRequestsAreReturnedWithoutACall(t *testing.T) {
 	for why, row := range map[string]struct {
 		limits string
 		change func(*entry, int64)
@@ -247,7 +247,7 @@ func TestARefundAfterItsLeaseCountsAsChargedALeaseEarlier(t *testing.T) {
 }
 
 // A settlement that does not refund a leased request goes to the store unchanged.
-func TestWhatIsNoRefundDoesNotConcernLeases(t *testing.T) {
+func TestOtherSettlementsLeaveLeasesAlone(t *testing.T) {
 	for why, change := range map[string]func(*core.Settlement){
 		"the same cost":    func(c *core.Settlement) { c.Final = 3 },
 		"a further charge": func(c *core.Settlement) { c.Final = 4 },

@@ -75,7 +75,7 @@ func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
 }
 
 // What the store admits counts as used. A refill is asked for if more than one request remains.
-func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
+func TestAdmittedRequestsCountAsUsed(t *testing.T) {
 	s := newFake(t)
 	a, b := leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	a.Cost, b.Cost = 3, 2
@@ -90,7 +90,7 @@ func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
 		"lent %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
 }
 
-func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
+func TestUsageCountsInTheCurrentSpan(t *testing.T) {
 	s, c, e := lent(t)
 	e.used[0] = 7
 	s.table().pass(10 * time.Second)
@@ -99,7 +99,7 @@ func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
 }
 
 // These claims do not count as used, so nothing is charged ahead for them.
-func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
+func TestClaimsThatCannotBeLeasedDoNotCount(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a peek":       func(c *core.Claim) { c.Peek = true },
 		"a dry run":    func(c *core.Claim) { c.DryRun = true },

@@ -32,7 +32,7 @@ func TestClaimsThatShareAPair(t *testing.T) {
 }
 
 // None of these claims is decided from a lease of 10.
-func TestWhatALeaseCannotDecide(t *testing.T) {
+func TestClaimsThatNoLeaseDecides(t *testing.T) {
 	for why, row := range map[string]struct {
 		change func(*Table, *core.Claim)
 		twice  bool
@@ -72,7 +72,7 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 }
 
 // If the terms change during a take, the requests that it took are returned to the store.
-func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
+func TestRequestsTakenOnOldTermsAreReturned(t *testing.T) {
 	s, c, e := lent(t)
 	table, at, old := s.table(), e.at, e.terms
 	c.Cost = 4
