@@ -32,27 +32,25 @@ type leaseCase struct {
 	rates bool
 }
 
-var leaseCases = map[string]leaseCase{
-	"a bucket":                     {tiers: []string{"1000000/1000h"}, leases: []time.Duration{20 * msec}},
-	"a window, a very short lease": {tiers: []string{"1000000/1000d;fixed-window"}, leases: []time.Duration{msec}},
-	"near the limit":               {tiers: []string{"300/1000h"}, leases: []time.Duration{20 * msec}},
-	"two limits, a deny cache, a secret": {
-		tiers: []string{"1000000/1000h, 2000/1000d;fixed-window"}, leases: []time.Duration{300 * msec},
-		opts: []redisstore.Option{redisstore.WithDenyCache(100), redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef"))},
-	},
-	"tiers that flip": {
-		tiers: []string{"1000000/1000h", "900000/1000h", "900000/1000h;burst=950000"}, leases: []time.Duration{50 * msec}, rates: true,
-	},
-	"leases that flip": {tiers: []string{"1000000/1000h"}, leases: []time.Duration{0, msec, 20 * msec, 500 * msec}},
-	"a tier that cannot be leased": {
-		tiers: []string{"1000000/1000h", "1000000/1000h, 900/1000d;sliding-log"}, leases: []time.Duration{50 * msec},
-	},
-}
-
 // TestLeasesLoseNothing has processes lease a key while requests are denied elsewhere, refunded and peeked. In the end Redis has
 // charged what was admitted, plus at most what rounding adds when refunds and rates meet.
 func TestLeasesLoseNothing(t *testing.T) {
-	for name, c := range leaseCases {
+	for name, c := range map[string]leaseCase{
+		"a bucket":                     {tiers: []string{"1000000/1000h"}, leases: []time.Duration{20 * msec}},
+		"a window, a very short lease": {tiers: []string{"1000000/1000d;fixed-window"}, leases: []time.Duration{msec}},
+		"near the limit":               {tiers: []string{"300/1000h"}, leases: []time.Duration{20 * msec}},
+		"two limits, a deny cache, a secret": {
+			tiers: []string{"1000000/1000h, 2000/1000d;fixed-window"}, leases: []time.Duration{300 * msec},
+			opts: []redisstore.Option{redisstore.WithDenyCache(100), redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef"))},
+		},
+		"tiers that flip": {
+			tiers: []string{"1000000/1000h", "900000/1000h", "900000/1000h;burst=950000"}, leases: []time.Duration{50 * msec}, rates: true,
+		},
+		"leases that flip": {tiers: []string{"1000000/1000h"}, leases: []time.Duration{0, msec, 20 * msec, 500 * msec}},
+		"a tier that cannot be leased": {
+			tiers: []string{"1000000/1000h", "1000000/1000h, 900/1000d;sliding-log"}, leases: []time.Duration{50 * msec},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			synctest.Test(t, func(t *testing.T) { loseNothing(t, server, c) })

@@ -34,8 +34,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 		New: func(t *testing.T) core.Store {
 			s, now = miniredis.RunT(t), time.Now()
 			s.SetTime(now)
-			client := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
-			t.Cleanup(func() { client.Close() })
+			client := redistest.NewClient(t, &redis.Options{Addr: s.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
 			return redisstore.New(client, redisstore.WithPrefix("test:a"), redisstore.WithKeySecret(make([]byte, 16)))
 		},
 		Quick: true,
@@ -203,8 +202,7 @@ func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision
 // A limiter calls the store in the goroutine of the request, so each call must return in time. The client itself would wait for a minute.
 func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
 	s := redisstore.New(client)
 	claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
 	must.Get(s.Take(context.Background(), claims, nil))(t)
@@ -246,8 +244,7 @@ func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
 	for name, inline := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, ContextTimeoutEnabled: inline})
-			t.Cleanup(func() { client.Close() })
+			client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, ContextTimeoutEnabled: inline})
 			s := redisstore.New(client)
 			claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
 			must.Get(s.Take(context.Background(), claims, nil))(t)

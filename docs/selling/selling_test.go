@@ -25,8 +25,7 @@ var bought = []core.Limit{core.PerYear(100), core.Every(20, 10*365*24*time.Hour)
 // newPlan returns a limiter of a process that has just started, with its limits in server.
 func newPlan(t *testing.T, server *redistest.Server) *core.Limiter {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr})
 	rule := core.Rule{Name: "plan", Limits: []core.Limit{core.PerYear(1)}, Tier: func(*http.Request) []core.Limit { return bought }}
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Minute)))
 }

@@ -214,8 +214,7 @@ rules:
 	server := redistest.Start(t)
 	counts := telemetry.New(telemetry.Options{})
 	limiterOf := func() *core.Limiter {
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
-		t.Cleanup(func() { rdb.Close() })
+		rdb := redistest.NewClient(t, &redis.Options{Addr: server.Addr})
 		return core.Must(core.New(file.Rules, core.WithStore(redisstore.New(rdb)), core.WithObserver(counts.Observe), core.WithTimeout(wire.Timeout)))
 	}
 	l := new(login)

@@ -156,8 +156,7 @@ func TestRedisWithFaults(t *testing.T) {
 	for name, some := range faults {
 		t.Run(name, func(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr)
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 100, ContextTimeoutEnabled: true})
-			t.Cleanup(func() { client.Close() })
+			client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, PoolSize: 100, ContextTimeoutEnabled: true})
 			store := redisstore.New(client)
 			defer alternate(&proxy.Fault, some)()
 			for _, name := range []string{"all limits are given back", "held and given back"} {

@@ -28,8 +28,7 @@ const (
 
 // newLimiter returns the limiter of one server of several.
 func newLimiter(t *testing.T, addr string) *core.Limiter {
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: addr})
 	rule := func(name string, key core.KeyFunc, n int) core.Rule {
 		return core.Rule{
 			Name: name, Key: key, Limits: []core.Limit{core.PerHour(n).Using(core.SlidingLog)}, Routes: []string{"POST /tools/call/"}, OnFailure: core.FailClosed,
@@ -136,8 +135,7 @@ func TestRedisKilled(t *testing.T) {
 			t.Run(fmt.Sprintf("mode %d, stalled %v", row.mode, stalled), func(t *testing.T) {
 				server := redistest.Start(t)
 				proxy := redistest.StartProxy(t, server.Addr)
-				client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
-				t.Cleanup(func() { _ = client.Close() })
+				client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr})
 				l := core.Must(core.New([]core.Rule{{
 					Name: "user", Key: mcplimit.User, Limits: []core.Limit{core.PerHour(2)}, Routes: []string{"POST /tools/call/"}, OnFailure: row.mode,
 				}}, core.WithStore(redisstore.New(client))))

@@ -22,8 +22,7 @@ func TestGrantWithoutRedis(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	limits := []core.Limit{core.PerMonth(100).In("Europe/Berlin").From(15), core.PerYear(1000), core.PerHour(1000).Using(core.SlidingLog)}
 	process := func() *core.Limiter {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
+		client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 		return core.Must(core.New([]core.Rule{{Name: "plan", Limits: limits, OnFailure: core.FailLocal}}, core.WithStore(redisstore.New(client)), core.WithTimeout(2*time.Second)))
 	}
 	l := process()

@@ -93,8 +93,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 // connected returns a client for a synctest bubble that has opened n connections.
 func connected(t *testing.T, addr string, n int) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: redistest.BubblePool, MinIdleConns: n})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: addr, PoolSize: redistest.BubblePool, MinIdleConns: n})
 	redistest.Wait(t, "the connections", func() bool { return client.PoolStats().IdleConns == uint32(n) })
 	return client
 }

@@ -88,6 +88,13 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
+// NewClient returns a client that is closed when the test ends.
+func NewClient(t testing.TB, options *redis.Options) *redis.Client {
+	c := redis.NewClient(options)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // BubblePool is the size of a client's pool in a synctest bubble. It is so large that no caller waits for a connection. To wait, go-redis
 // uses timers that all clients of the process share, and the runtime ends a process that resets a bubble's timer outside of the bubble.
 const BubblePool = 1000

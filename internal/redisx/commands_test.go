@@ -22,8 +22,7 @@ import (
 var opening = regexp.MustCompile(`"(hello|client|info|function)"`)
 
 func TestRequestIsOneCall(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	three := core.MustParseLimits("100/s, 1000/m, 5000/h;fixed-window")
 	take(t, s, claimOf("warm", three...))
 	monitor := watch(t, client.Options().Addr)
@@ -47,8 +46,7 @@ func TestRequestIsOneCall(t *testing.T) {
 }
 
 func TestPairIsReadAndWrittenOnce(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	c := claimOf("k", core.MustParseLimits("5/m, 9/h, 99/d;fixed-window, 50/h;sliding-window")...)
 	for range 10 {
 		take(t, s, c)
@@ -82,8 +80,7 @@ func watch(t *testing.T, addr string) <-chan string {
 }
 
 func TestDenialChangesNothing(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	ctx := context.Background()
 	for _, l := range everyAlgorithm(3, ages) {
 		take(t, s, core.Claim{Rule: "rule", Key: "denied", Limits: []core.Limit{l}, Cost: 3})
@@ -101,9 +98,8 @@ func TestDenialChangesNothing(t *testing.T) {
 	expect.True(t, after == before, "digest %v before and %v after", before, after)
 }
 
-func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+func TestEndedTiersAreDropped(t *testing.T) {
+	s, client := started(t)
 	kept := func() int { return len(parseWords(client.HGet(context.Background(), pairKey, "s").Val())) }
 	for i := range 100 {
 		take(t, s, claimOf("k", core.Every(1, time.Duration(i+1)*time.Second), core.PerDay(1000)))
@@ -149,9 +145,8 @@ func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Se
 
 // A refund of the oldest entry runs no more commands than one of the newest, however many are between them.
 func TestRefundCostsTheSameInALongLog(t *testing.T) {
-	client := redistest.Start(t).Client(t)
+	s, client := started(t)
 	ctx := context.Background()
-	s := redisx.New(client, options)
 	c := claimOf("k", core.PerHour(1000).Using(core.SlidingLog))
 	charged := fill(t, s, c, 1000)
 	for _, i := range []int{0, 1, 70, 500, 980, 999} {
@@ -178,8 +173,7 @@ func commands(t *testing.T, c *redis.Client) (n int) {
 
 // A decision takes few commands, however many requests a log counts, and drops those that count no longer.
 func TestDecisionOfALogTakesFewCommands(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	c := claimOf("k", core.PerHour(1000).Using(core.SlidingLog))
 	for range 1000 {
 		take(t, s, c)

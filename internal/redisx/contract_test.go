@@ -26,8 +26,7 @@ func TestMiniredis(t *testing.T) {
 		New: func(t *testing.T) core.Store {
 			server, now = miniredis.RunT(t), time.Now()
 			server.SetTime(now)
-			client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
-			t.Cleanup(func() { client.Close() })
+			client := redistest.NewClient(t, &redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
 			return redisx.New(client, options)
 		},
 		Quick: true,

@@ -216,9 +216,8 @@ func TestStateFromTheFutureDeniesForOnePeriodAtMost(t *testing.T) {
 }
 
 func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
-	client := redistest.Start(t).Client(t)
+	s, client := started(t)
 	ctx := context.Background()
-	s := redisx.New(client, options)
 	limits := core.MustParseLimits("5/m, 5/h")
 	take(t, s, claimOf("k", limits...))
 	numbers := parseWords(client.HGet(ctx, pairKey, "s").Val())
@@ -251,8 +250,7 @@ func TestCorruptLogDeniesForOnePeriodAtMost(t *testing.T) {
 }
 
 func TestCorruptPairHasAllLimitsUsedUp(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	c := claimOf("k", core.MustParseLimits("5/m;sliding-log, 5/h;sliding-log")...)
 	take(t, s, c)
 	client.Set(context.Background(), pairKey, "x", 0)
@@ -263,8 +261,7 @@ func TestCorruptPairHasAllLimitsUsedUp(t *testing.T) {
 }
 
 func TestCorruptStateOfRateZeroIsRepairedOnce(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	for _, l := range everyAlgorithm(0, time.Minute) {
 		for range 2 {
 			client.Set(context.Background(), pairKey, "x", 0)
@@ -279,8 +276,7 @@ func TestCorruptStateOfRateZeroIsRepairedOnce(t *testing.T) {
 }
 
 func TestRefundRepairsCorruptState(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	client.Set(context.Background(), pairKey, "x", 0)
 	must.Do(t, s.Settle(context.Background(), settledAt(time.Now(), claimOf("k", core.PerMinute(5)))))
 	expect.Equal(t, s.Repaired(), 1, "states repaired")
@@ -289,8 +285,7 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 
 // Some members of the instant that a refund looks for were not written by the store.
 func TestRefundRepairsALogWithForeignMembers(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	c := claimOf("k", core.PerMinute(5).Using(core.SlidingLog))
 	r := take(t, s, c)[0]
 	take(t, s, c)
@@ -318,8 +313,7 @@ func TestResetReplacesACorruptPair(t *testing.T) {
 
 // A pair of too many limits drops the ones that end first; no request fails.
 func TestPairOfTooManyLimitsStaysSmall(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	for i := range 150 {
 		r := take(t, s, claimOf("k", core.Every(5, time.Hour+time.Duration(i)*time.Second)))
 		must.True(t, r[0].Allowed, "limit %d: %+v", i, r)

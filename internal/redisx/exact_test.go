@@ -142,20 +142,9 @@ func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 	for _, n := range cluster.Nodes {
 		addrs = append(addrs, n.Addr)
 	}
-	var done atomic.Bool
-	var moved atomic.Int64
-	var moves sync.WaitGroup
-	moves.Go(func() {
-		for i := 0; !done.Load(); i++ {
-			key := fmt.Sprintf("{limit:%d}", i%4)
-			slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), key).Val()
-			cluster.Move(t, int(slot), (1+i/4)%3)
-			moved.Add(1)
-		}
-	})
+	moved, stop := moveSlots(t, cluster, []string{"limit:0", "limit:1", "limit:2", "limit:3"})
 	admitted := loadFromProcesses(t, func() bool { return moved.Load() >= 4 }, addrs...)
-	done.Store(true)
-	moves.Wait()
+	stop()
 	// A request of two identities may be denied by a charge that is about to be given back, so some of the capacity may be left.
 	for i, l := range exactLimits() {
 		for allowed(take(t, s, claimOf(fmt.Sprintf("limit:%d", i), l))) {
@@ -164,6 +153,24 @@ func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 	}
 	expect.Equal(t, admitted, all(capacity), "admitted")
 	allExpire(t, cluster.Client(t))
+}
+
+// moveSlots moves the slots of four keys to other nodes, one after the other, until stop is called, and counts the moves.
+func moveSlots(t *testing.T, cluster *redistest.Cluster, keys []string) (moved *atomic.Int64, stop func()) {
+	moved = new(atomic.Int64)
+	var done atomic.Bool
+	var moves sync.WaitGroup
+	moves.Go(func() {
+		for i := 0; !done.Load(); i++ {
+			slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), "{"+keys[i%4]+"}").Val()
+			cluster.Move(t, int(slot), (1+i/4)%3)
+			moved.Add(1)
+		}
+	})
+	return moved, func() {
+		done.Store(true)
+		moves.Wait()
+	}
 }
 
 // A sliding log has a key of its own: in a slot that migrates, the server does not run a script with both.
@@ -202,8 +209,7 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 // TestRequestsOfABatchAreDecidedInOrder checks that each of 64 concurrent callers gets the result of its own place in the order.
 func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
 	const rate = 600
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	for name, claims := range map[string][]core.Claim{
 		"one bucket":   {claimOf("a", core.PerDay(rate))},
 		"some buckets": {claimOf("b", core.PerDay(rate), core.Every(rate, 9*24*time.Hour)), claimOf("c", core.PerDay(rate))},
@@ -356,8 +362,7 @@ func usedMemory(t *testing.T, client *redis.Client) int {
 func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 	const roundTrip = 300 * time.Millisecond
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, DialTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, DialTimeout: time.Minute})
 	proxy.Fault.Store(redistest.Fault{Delay: roundTrip})
 	rule := core.Rule{Name: "r", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(2*roundTrip)))

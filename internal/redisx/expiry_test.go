@@ -1,13 +1,10 @@
 package redisx_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +19,7 @@ import (
 const slack = 10 * time.Second
 
 func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	ctx := context.Background()
 	for _, row := range []struct {
 		why, limits string
@@ -101,8 +97,7 @@ func TestBucketExpiresWhenItIsEmpty(t *testing.T) {
 
 // TestExpiryIsSetSeldom removes the expiry of a key to see when it is set again.
 func TestExpiryIsSetSeldom(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	ctx := context.Background()
 	for _, limits := range []string{"100000/h", "100000/h, 5000/s"} {
 		t.Run(limits, func(t *testing.T) {
@@ -127,8 +122,7 @@ func TestExpiryIsSetSeldom(t *testing.T) {
 }
 
 func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
+	s, client := started(t)
 	c := claimOf("k", core.PerMinute(10))
 	c.Cost = 5
 	take(t, s, c) // kept for 40 s
@@ -240,8 +234,8 @@ func TestStateOfANewLimitReplacesThoseThatHaveEnded(t *testing.T) {
 }
 
 func TestUnreadableStateIsAnError(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
+	s, client := started(t)
+	c := claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
 	take(t, s, c)
 	must.Do(t, client.Do(context.Background(), "acl", "setuser", "default", "-hget").Err())
 	r, err := s.Take(context.Background(), []core.Claim{c}, nil)
@@ -295,10 +289,7 @@ func TestKeyExpiresOncePexpireIsPermittedAgain(t *testing.T) {
 func TestEvictionPolicyIsWarnedAboutOnce(t *testing.T) {
 	for policy, want := range map[string]int{"allkeys-lru": 1, "volatile-ttl": 1, "volatile-lru": 1, "noeviction": 0} {
 		t.Run(policy, func(t *testing.T) {
-			var log lockedBuffer
-			before := slog.Default()
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-			defer slog.SetDefault(before)
+			log := expect.KeepLog(t)
 			client := redistest.Start(t, "--maxmemory-policy", policy).Client(t)
 			s := redisx.New(client, options)
 			for range 3 {
@@ -312,22 +303,4 @@ func TestEvictionPolicyIsWarnedAboutOnce(t *testing.T) {
 			expect.Equal(t, strings.Count(log.String(), "WARN"), want, "warnings:\n%s", log.String())
 		})
 	}
-}
-
-// A lockedBuffer is a buffer that several goroutines may use.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

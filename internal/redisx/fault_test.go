@@ -20,13 +20,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// clientOf returns a client with the default options.
-func clientOf(t *testing.T, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
 func TestLostReplyIsNotRetried(t *testing.T) {
 	for kind, newClient := range map[string]func(addr string) redis.UniversalClient{
 		"client": func(addr string) redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: addr}) },
@@ -81,7 +74,7 @@ func TestDeadlineHoldsWithDefaultOptions(t *testing.T) {
 
 func TestAbandonedCallsAreBounded(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	s := redisx.New(clientOf(t, proxy.Addr), options)
+	s := redisx.New(redistest.NewClient(t, &redis.Options{Addr: proxy.Addr}), options)
 	c := []core.Claim{claimOf("k", core.PerHour(1000))}
 	take(t, s, c...)
 	proxy.Fault.Store(redistest.SwallowReplies)
@@ -103,7 +96,7 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	admin := server.Client(t)
 	ctx := context.Background()
 	c := claimOf("k", core.MustParseLimits("1000/d")...)
-	s := redisx.New(clientOf(t, server.Addr), options)
+	s := redisx.New(redistest.NewClient(t, &redis.Options{Addr: server.Addr}), options)
 	take(t, s, c)
 	for _, fault := range []struct {
 		code       string
@@ -147,9 +140,9 @@ func sentTo(t *testing.T, client *redis.Client, f func()) (names []string) {
 
 // A server that has lost the library has not executed the call. The store loads the library and sends this call again, and no other call.
 func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
-	client := redistest.Start(t).Client(t)
+	s, client := started(t)
 	ctx := context.Background()
-	s, c := redisx.New(client, options), claimOf("k", core.PerDay(1000))
+	c := claimOf("k", core.PerDay(1000))
 	take(t, s, c)
 	for range 3 {
 		client.FunctionFlush(ctx)
@@ -174,8 +167,8 @@ func TestFlushedLibraryIsLoadedAgain(t *testing.T) {
 
 // During a rolling upgrade, processes of two versions decide by the same states, and neither removes the library of the other.
 func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s, c := redisx.New(client, options), claimOf("k", core.MustParseLimits("9/d, 9/d;fixed-window, 9/h;sliding-log")...)
+	s, client := started(t)
+	c := claimOf("k", core.MustParseLimits("9/d, 9/d;fixed-window, 9/h;sliding-log")...)
 	for i := range 9 {
 		if i%2 == 0 {
 			s.SetVersion("")
@@ -197,8 +190,7 @@ func TestUserWithoutTheRightToLoadFunctionsRunsTheScript(t *testing.T) {
 	admin := server.Client(t)
 	ctx := context.Background()
 	must.Do(t, admin.Do(ctx, "acl", "setuser", "app", "on", ">secret", "~*", "+@all", "-function").Err())
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
 	c := claimOf("k", core.PerDay(10))
 	for i, row := range []struct {
 		why   string

@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // jobOf returns the job of a request, ready to be run.
@@ -25,8 +26,7 @@ func stopped() time.Time { return time.Unix(1_800_000_000, 0) }
 
 // frozenStore returns a store whose clock is stopped.
 func frozenStore(t *testing.T) *Store {
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	s := New(client, Options{Prefix: "p"})
 	s.SetClock(stopped)
 	t.Cleanup(func() {

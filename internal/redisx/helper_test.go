@@ -93,12 +93,17 @@ func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 	return must.Get(s.Take(context.Background(), claims, nil))(t)
 }
 
+// started returns a store on a new server, and a client of it.
+func started(t *testing.T) (*redisx.Store, *redis.Client) {
+	client := redistest.Start(t).Client(t)
+	return redisx.New(client, options), client
+}
+
 // silentServer returns a store that has taken a claim, and whose server executes further calls without a reply.
 func silentServer(t *testing.T) (*redisx.Store, *redistest.Proxy, core.Claim) {
 	t.Helper()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute, PoolSize: 100})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute, PoolSize: 100})
 	s, c := redisx.New(client, options), claimOf("k", core.PerDay(1000))
 	take(t, s, c)
 	proxy.Fault.Store(redistest.SwallowReplies)
@@ -132,8 +137,7 @@ var start = time.Unix(1_800_000_000, 0)
 func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
 	server := miniredis.RunT(t)
 	server.SetTime(start)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	return redisx.New(client, options), server
 }
 

@@ -2,7 +2,6 @@ package redisx_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -261,8 +260,7 @@ func bothLease(stores []*redisx.Store) bool {
 // behind returns a store behind a proxy, whose client does not give up.
 func behind(t *testing.T) (*redisx.Store, *redistest.Proxy) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	return redisx.New(client, options), proxy
 }
 
@@ -379,17 +377,7 @@ func TestLeasesWhileSlotsMove(t *testing.T) {
 		client.AddHook(lost)
 		stores[i] = redisx.New(client, options)
 	}
-	var done atomic.Bool
-	var moved atomic.Int64
-	var moves sync.WaitGroup
-	moves.Go(func() {
-		for i := 0; !done.Load(); i++ {
-			key := fmt.Sprintf("{%s}", sharedKeys[i%4])
-			slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), key).Val()
-			cluster.Move(t, int(slot), (1+i/4)%3)
-			moved.Add(1)
-		}
-	})
+	moved, stop := moveSlots(t, cluster, sharedKeys)
 	for rule := 0; !bothLease(stores) || moved.Load() < 8; rule++ {
 		served := serveAll(t, stores, fmt.Sprint("rule", rule))
 		if lost.Load() > 0 {
@@ -399,8 +387,7 @@ func TestLeasesWhileSlotsMove(t *testing.T) {
 		}
 		checkServed(t, served)
 	}
-	done.Store(true)
-	moves.Wait()
+	stop()
 }
 
 // Two processes whose clocks differ by less than a day agree on the window: the server's clock picks it.
@@ -511,10 +498,7 @@ func TestCorruptCalendarWindowDeniesUntilTheTurnAtMost(t *testing.T) {
 		s.SetLocal(start)
 		c := claimOf("k", limit)
 		take(t, s, c)
-		var stored []uint64
-		for text := server.HGet(pairKey, "s"); len(text) >= 8; text = text[8:] {
-			stored = append(stored, binary.LittleEndian.Uint64([]byte(text)))
-		}
+		stored := parseWords(server.HGet(pairKey, "s"))
 		must.True(t, len(stored) == 5 && stored[2] == 1, "stored %v, want an expiry, a kind, a count and a window", stored)
 		server.HSet(pairKey, "s", words(spoil(stored)...))
 		if r := take(t, s, c)[0]; r.Allowed || r.Remaining != 0 || r.RetryAfter != turn.Sub(start) {

@@ -1,13 +1,11 @@
 package redisx
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -198,14 +196,6 @@ type rejecter struct {
 	sent map[string]*atomic.Int64
 }
 
-func newRejecter(errs map[string]error) *rejecter {
-	r := &rejecter{errs: errs, sent: make(map[string]*atomic.Int64)}
-	for _, name := range []string{"fcall", "function", "evalsha", "eval"} {
-		r.sent[name] = new(atomic.Int64)
-	}
-	return r
-}
-
 func (*rejecter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (*rejecter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -231,19 +221,10 @@ func (r *rejecter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// keepLog records what the default logger logs while t runs.
-func keepLog(t *testing.T) *bytes.Buffer {
-	buf, before := new(bytes.Buffer), slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(buf, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return buf
-}
-
 // rejectingStore returns a store whose server rejects some commands.
 func rejectingStore(t *testing.T, server *redistest.Server, errs map[string]error) (*Store, *rejecter) {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	r := newRejecter(errs)
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	r := &rejecter{errs: errs, sent: map[string]*atomic.Int64{"fcall": {}, "function": {}, "evalsha": {}, "eval": {}}}
 	client.AddHook(r)
 	return New(client, Options{Prefix: t.Name()}), r
 }
@@ -263,7 +244,7 @@ func TestRejectedFunctionsMeanScripts(t *testing.T) {
 		{"ERR Function not found", "ERR Command is not available: 'FUNCTION'."},
 		{"ERR Function not found", "NOPERM this user has no permissions to run the 'function|load' command"},
 	} {
-		log := keepLog(t)
+		log := expect.KeepLog(t)
 		errs := map[string]error{"fcall": replyError(row.fcall)}
 		if row.function != "" {
 			errs["function"] = replyError(row.function)
@@ -327,7 +308,7 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 }
 
 func TestFunctionsAreTriedAgain(t *testing.T) {
-	log := keepLog(t)
+	log := expect.KeepLog(t)
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	s, r := rejectingStore(t, server, nil)
@@ -364,27 +345,12 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// arithmetic runs functions of number.lua on a server.
-type arithmetic struct {
-	source string
-	client *redis.Client
-}
-
-func newArithmetic(_ *testing.T, client *redis.Client) *arithmetic {
-	return &arithmetic{source: read("number"), client: client}
-}
-
-// eval returns the number that a Lua expression stands for.
-func (a *arithmetic) eval(t *testing.T, expression string) int64 {
+// evalNumber returns the number that a Lua expression with functions of number.lua stands for.
+func evalNumber(t *testing.T, client *redis.Client, expression string) int64 {
 	t.Helper()
-	text, err := a.client.Eval(context.Background(), a.source+"\nreturn string.format('%d', "+expression+")", nil).Text()
-	if err != nil {
-		t.Fatal(expression, err)
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(expression, err)
-	}
+	text, err := client.Eval(context.Background(), read("number")+"\nreturn string.format('%d', "+expression+")", nil).Text()
+	n, notNumber := strconv.ParseInt(text, 10, 64)
+	must.True(t, err == nil && notNumber == nil, "%s: %q, %v", expression, text, err)
 	return n
 }
 
@@ -403,31 +369,29 @@ func quotient(a, b, c int64, up bool) int64 {
 
 func TestLuaArithmeticIsExact(t *testing.T) {
 	testpass.Thorough(t)
-	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { mini.Close() })
+	mini := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
 	for _, client := range []*redis.Client{mini, redistest.Start(t).Client(t)} {
-		a := newArithmetic(t, client)
 		for _, n := range [][3]int64{
 			{0, 1, 1}, {1, 1, 2}, {3, 1, 3}, {4, 1, 3}, {algorithm.MaxExact, 1, 1}, {algorithm.MaxExact, 1, 2}, {algorithm.MaxExact, 1, 3}, {algorithm.MaxExact - 1, 1, 1_000_000_000},
 			{algorithm.MaxExact - 1, 1, algorithm.MaxExact}, {algorithm.MaxExact, 1, algorithm.MaxExact}, {algorithm.MaxExact - 1, 1, algorithm.MaxExact - 2}, {algorithm.MaxExact, 1000, 1}, {algorithm.MaxExact, 999, 1000},
 			{algorithm.MaxExact, 1, 1000}, {6004799503160661, 3, 2}, {6004799503160662, 3, 2}, {1, 315_360_000_000_000, 315_360_000}, {algorithm.MaxExact, 315_360_000, 315_360_000_000_000},
 			{algorithm.MaxExact - 1, 315_360_000_000_000, 315_360_000_000_001}, {1 << 52, 1, 1}, {1<<52 + 1, 1, 2}, {1 << 52, 7, 3},
 		} {
-			a.check(t, n[0], n[1], n[2])
+			checkArithmetic(t, client, n[0], n[1], n[2])
 		}
 		for range 300 {
-			a.check(t, rand.Int64N(algorithm.MaxExact)>>rand.IntN(50), 1+rand.Int64N(1<<49)>>rand.IntN(45), 1+rand.Int64N(1<<49)>>rand.IntN(45))
+			checkArithmetic(t, client, rand.Int64N(algorithm.MaxExact)>>rand.IntN(50), 1+rand.Int64N(1<<49)>>rand.IntN(45), 1+rand.Int64N(1<<49)>>rand.IntN(45))
 		}
 	}
 }
 
-func (a *arithmetic) check(t *testing.T, x, y, z int64) {
+func checkArithmetic(t *testing.T, client *redis.Client, x, y, z int64) {
 	t.Helper()
 	if y < 1<<50 && z < 1<<50 {
-		expect.Equal(t, a.eval(t, fmt.Sprintf("mulDivUp(%d, %d, %d)", x, y, z)), quotient(x, y, z, true), "%d·%d/%d", x, y, z)
+		expect.Equal(t, evalNumber(t, client, fmt.Sprintf("mulDivUp(%d, %d, %d)", x, y, z)), quotient(x, y, z, true), "%d·%d/%d", x, y, z)
 	}
-	expect.Equal(t, a.eval(t, fmt.Sprintf("ceilDiv(%d, %d)", x, z)), quotient(x, 1, z, true), "%d/%d rounded up", x, z)
-	expect.Equal(t, a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false), "%d/%d rounded down", x, z)
+	expect.Equal(t, evalNumber(t, client, fmt.Sprintf("ceilDiv(%d, %d)", x, z)), quotient(x, 1, z, true), "%d/%d rounded up", x, z)
+	expect.Equal(t, evalNumber(t, client, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false), "%d/%d rounded down", x, z)
 }
 
 // The scripts pack words themselves on servers without the library struct.

@@ -112,8 +112,7 @@ func TestStoredStatesSayWhatTheServerWouldReport(t *testing.T) {
 // A new key gets an expiry even if the key before it in the batch needs none.
 func TestAllKeysOfABatchExpire(t *testing.T) {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	s := New(client, Options{Prefix: "p"})
 	for _, limits := range []string{"9/m", "9/m, 90/h"} {
 		server.FlushAll()
@@ -209,8 +208,7 @@ func TestRunOutlivesTheContextOfItsLeader(t *testing.T) {
 // A client that uses the deadline of a context ends a call once no caller waits for it, and leaves no goroutine.
 func TestRunEndsAtItsLastDeadline(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Hour})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Hour})
 	s := New(client, Options{Prefix: "p"})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	must.Get(s.Take(context.Background(), claims, nil))(t)
@@ -451,8 +449,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
 func TestRefundReportsTheStateAfterIt(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
+	client := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	s := New(client, Options{Prefix: "p"})
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}
 	must.Get(s.Take(context.Background(), []core.Claim{claim}, nil))(t)
