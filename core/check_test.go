@@ -125,12 +125,9 @@ func hasPath(path string) func(*http.Request) bool {
 
 func TestCheckNil(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{plan(core.PerHour(100))}))
-	_, err := l.Check(nil)
-	wantError(t, err, core.ErrInvalid, "the request is nil")
-	_, err = l.Peek(nil)
-	wantError(t, err, core.ErrInvalid, "the request is nil")
-	_, err = l.Usage(nil)
-	wantError(t, err, core.ErrInvalid, "the request is nil")
+	wantError(t, expect.ErrorOf(l.Check(nil)), core.ErrInvalid, "the request is nil")
+	wantError(t, expect.ErrorOf(l.Peek(nil)), core.ErrInvalid, "the request is nil")
+	wantError(t, expect.ErrorOf(l.Usage(nil)), core.ErrInvalid, "the request is nil")
 	g, err := l.Guard(nil, nil, nil) //nolint:staticcheck // a nil context is a mistake, too
 	wantError(t, err, core.ErrInvalid, "the request is nil")
 	expect.True(t, !g.Admitted() && g.Request() != nil, "a guard without a request admits one, or returns none")
@@ -241,10 +238,8 @@ func TestTooManyClaims(t *testing.T) {
 		claims[i] = core.Claim{Rule: "plan", Key: "k", Limits: []core.Limit{core.PerHour(100)}}
 	}
 	expect.NoError(t, expect.ErrorOf(l.Take(t.Context(), claims[:64]...)), "Take")
-	_, err := l.Take(t.Context(), claims...)
-	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
-	_, err = new(core.MemoryStore).Take(t.Context(), claims, nil)
-	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
+	wantError(t, expect.ErrorOf(l.Take(t.Context(), claims...)), core.ErrInvalid, "at most 64 claims, got 65")
+	wantError(t, expect.ErrorOf(new(core.MemoryStore).Take(t.Context(), claims, nil)), core.ErrInvalid, "at most 64 claims, got 65")
 }
 
 // A Take has at most 64 claims, so New reports more than 64 rules that apply to every request. Usage makes several calls.
@@ -253,13 +248,12 @@ func TestTooManyRules(t *testing.T) {
 	for i := range rules {
 		rules[i] = core.Rule{Name: fmt.Sprint("r", i), Key: constKey, Limits: []core.Limit{core.PerHour(5)}}
 	}
-	_, err := core.New(rules)
-	wantError(t, err, core.ErrInvalid, "65 rules have neither Routes nor Match")
+	wantError(t, expect.ErrorOf(core.New(rules)), core.ErrInvalid, "65 rules have neither Routes nor Match")
 	rules[3].Routes, rules[4].Match = []string{"/a"}, func(*http.Request) bool { return true }
 	l := core.Must(core.New(rules))
 	r := httptest.NewRequest("GET", "/b", nil)
 	expect.Equal(t, len(must.Get(l.Check(r))(t).Results), 64, "results")
-	_, err = l.Check(httptest.NewRequest("GET", "/a", nil))
+	_, err := l.Check(httptest.NewRequest("GET", "/a", nil))
 	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
 	if d, err := l.Usage(r); err != nil || len(d.Results) != 65 || d.Results[64].Rule != "r64" {
 		t.Errorf("usage: %d results, %v", len(d.Results), err)

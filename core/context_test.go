@@ -82,9 +82,7 @@ func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second
 }
 
 func TestJoinOfTwoLimiters(t *testing.T) {
-	dryRun := perHour("dry", 5)
-	dryRun.DryRun = true
-	skipped := perHour("skipped", 1)
+	dryRun, skipped := dry(perHour("dry", 5)), perHour("skipped", 1)
 	skipped.Match = func(*http.Request) bool { return false }
 	for _, tt := range []struct {
 		why              string

@@ -17,8 +17,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-func (*settler) Reset(context.Context, []core.Pair) error { return nil }
-
 func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 	for _, tt := range []struct {
 		why     string
@@ -151,7 +149,7 @@ func TestObserversOfSettlements(t *testing.T) {
 }
 
 func TestFailingCostAfterIsLogged(t *testing.T) {
-	log := keepJournal(t)
+	log := expect.KeepLog(t)
 	l := withStore(new(settler), []core.Rule{final("login", 5, func(*http.Request, core.Outcome) int { panic("ouch") })})
 	for range 3 {
 		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })

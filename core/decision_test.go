@@ -107,7 +107,7 @@ func TestDecisionKey(t *testing.T) {
 		"a final cost":         {rules: []core.Rule{final}},
 		"two rules":            {rules: []core.Rule{one("a", "5/h"), one("b", "1/h")}},
 		"one of them dry":      {rules: []core.Rule{one("a", "5/h"), dry(one("b", "1/h"))}},
-		"a store":              {rules: []core.Rule{one("a", "1/h")}, opts: []core.Option{core.WithStore(&recordingStore{})}},
+		"a store":              {rules: []core.Rule{one("a", "1/h")}, opts: []core.Option{core.WithStore(new(settler))}},
 		"a store that is down": {rules: []core.Rule{open, one("a", "1/h")}, opts: []core.Option{core.WithStore(&faulty{fault: unreachable})}},
 	} {
 		t.Run(why, func(t *testing.T) {
@@ -158,57 +158,25 @@ func TestDecisionKeyOfTwoLimiters(t *testing.T) {
 	}
 }
 
-// A recordingStore admits everything, in results that it allocates itself, and records the claims.
-type recordingStore struct {
-	at      time.Time
-	taken   []core.Claim
-	settled []core.Settlement
-}
-
-// Take implements core.Store. It does not append to dst.
-func (g *recordingStore) Take(_ context.Context, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
-	g.taken = append(g.taken, claims...)
-	var results []core.Result
-	for _, c := range claims {
-		for _, l := range c.Limits {
-			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun, At: g.at})
-		}
-	}
-	return results, nil
-}
-
-// Settle implements core.Store.
-func (g *recordingStore) Settle(_ context.Context, settlements []core.Settlement) error {
-	g.settled = append(g.settled, settlements...)
-	return nil
-}
-
-// Reset implements core.Store.
-func (*recordingStore) Reset(context.Context, []core.Pair) error { return nil }
-
-// refundNamesTheClaimsThatWereChargedCases are the cases of TestRefundNamesTheClaimsThatWereCharged.
-var refundNamesTheClaimsThatWereChargedCases = map[string][]core.Claim{
-	"the limit of a rule":       {{Rule: "r", Key: "k"}},
-	"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
-	"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
-	"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
-	"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
-	"two limits":                {{Rule: "day", Key: "k"}},
-	"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
-	"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
-	"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
-	"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
-}
-
 // A decision keeps only parts of its claims. A settlement still needs everything that was charged.
 func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
-	day, trial := perHour("day", 9), perHour("trial", 9)
+	day := perHour("day", 9)
 	day.Limits = append(day.Limits, core.PerDay(99))
-	trial.DryRun = true
-	for why, claims := range refundNamesTheClaimsThatWereChargedCases {
+	for why, claims := range map[string][]core.Claim{
+		"the limit of a rule":       {{Rule: "r", Key: "k"}},
+		"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
+		"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
+		"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
+		"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
+		"two limits":                {{Rule: "day", Key: "k"}},
+		"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+		"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+		"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
+		"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
+	} {
 		t.Run(why, func(t *testing.T) {
-			g := &recordingStore{at: time.Unix(1767268800, 0)}
-			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))
+			g := &settler{at: time.Unix(1767268800, 0)}
+			l := withStore(g, []core.Rule{perHour("r", 9), day, dry(perHour("trial", 9))})
 			d, err := l.Take(t.Context(), claims...)
 			must.True(t, err == nil && d.Allowed && d.At.Equal(g.at), "got %+v, %v", d, err)
 			want, results := []core.Settlement(nil), d.Results

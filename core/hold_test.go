@@ -89,16 +89,8 @@ func TestLateSettlementCorrectsTheChargeOfAnEndedHold(t *testing.T) {
 		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true}))(t)
 		time.Sleep(2 * time.Minute)
 		must.Do(t, l.Settle(t.Context(), d, "r", 1))
-		r := httpGetPeek(t, l)
-		expect.Equal(t, r.Remaining, 8, "%+v of 9 remaining", r)
+		expect.Equal(t, remaining(t, l, "r"), 8, "of 9 remaining")
 	})
-}
-
-func httpGetPeek(t *testing.T, l *core.Limiter) core.Result {
-	t.Helper()
-	d, err := l.Peek(get("/"))
-	must.True(t, err == nil && len(d.Results) == 1, "%v, %v", d, err)
-	return d.Results[0]
 }
 
 func TestHealthReportsHeldClaims(t *testing.T) {

@@ -119,7 +119,7 @@ func TestObservationHasTheDurationOfTheStoreCall(t *testing.T) {
 }
 
 func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
-	log := keepJournal(t)
+	log := expect.KeepLog(t)
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("r", 2)},
 		core.WithObserver(func(context.Context, *core.Observation) { panic("ouch") }), core.WithObserver(seen.observe)))
@@ -180,7 +180,7 @@ func TestUndecidedRequestsAreLogged(t *testing.T) {
 		{"a callback that panics", ouch, `stack="goroutine `},
 	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
-			log := keepJournal(t)
+			log := expect.KeepLog(t)
 			l := core.Must(core.New([]core.Rule{tt.rule}))
 			l.Peek(get("/")) // calls no observer
 			for range 100 {
@@ -198,7 +198,7 @@ func TestUndecidedRequestsAreLogged(t *testing.T) {
 }
 
 func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
-	log := keepJournal(t)
+	log := expect.KeepLog(t)
 	fault := core.ErrNoKey
 	by := func(name string) core.Rule {
 		return core.Rule{Name: name, Limits: []core.Limit{core.PerHour(10)}, Match: func(r *http.Request) bool { return r.URL.Path == "/"+name },
@@ -215,7 +215,7 @@ func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
 }
 
 func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
-	log := keepJournal(t)
+	log := expect.KeepLog(t)
 	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("r", core.FailClosed, 5)})
 	for range 50 {
 		l.Check(get("/"))
@@ -224,9 +224,9 @@ func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
 }
 
 func TestWithLogger(t *testing.T) {
-	other := keepJournal(t)
-	log := new(journal)
-	l := withStore(&faulty{fault: unreachable}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
+	other := expect.KeepLog(t)
+	log := new(expect.Buffer)
+	l := withStore(&faulty{fault: unreachable}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.Logger()))
 	l.Check(get("/"))
 	for range 10 {
 		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})
@@ -236,7 +236,7 @@ func TestWithLogger(t *testing.T) {
 }
 
 func TestErrorsLoggedByAnObserverAreNotLoggedAgain(t *testing.T) {
-	log := keepJournal(t)
+	log := expect.KeepLog(t)
 	logs := func(_ context.Context, o *core.Observation) { o.Logged = o.Claims[0].Rule == "logged" }
 	ouch := func(*http.Request, core.Outcome) int { panic("ouch") }
 	final := func(name string) core.Rule {

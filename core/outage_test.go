@@ -20,7 +20,7 @@ import (
 
 func TestOutageFromBeginningToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := keepJournal(t)
+		log := expect.KeepLog(t)
 		s := new(faulty)
 		l := withStore(s, []core.Rule{perHour("r", 1_000_000)})
 		check := func(n int) int { return degradedOf(t, l, n) }
@@ -116,7 +116,7 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20},
 	} {
 		t.Run(tt.why, inBubble(func(t *testing.T) {
-			log := keepJournal(t)
+			log := expect.KeepLog(t)
 			s := &faulty{fault: tt.fault}
 			l := withStore(s, []core.Rule{perHour("r", 100)})
 			expect.AtMost(t, herd(t, l), 50*time.Millisecond, "a decision (at most the deadline)")
@@ -166,7 +166,7 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 		"the store objects to the claims": {func(context.Context) error { return core.ErrInvalid }, core.ErrInvalid},
 	} {
 		t.Run(why, inBubble(func(t *testing.T) {
-			log, s := keepJournal(t), &faulty{fault: unreachable}
+			log, s := expect.KeepLog(t), &faulty{fault: unreachable}
 			l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
 			for range 10 {
 				l.Check(get("/"))
@@ -221,7 +221,7 @@ func (h *slowHandler) Handle(ctx context.Context, r slog.Record) error {
 
 func TestOutagesAreLoggedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := keepJournal(t)
+		log := expect.KeepLog(t)
 		s := new(faulty)
 		h := &slowHandler{Handler: slog.Default().Handler(), limiter: withStore(s, []core.Rule{perHour("r", 1_000_000)})}
 		h.panics.Store(true)
@@ -254,7 +254,7 @@ func TestOutagesAreLoggedInOrder(t *testing.T) {
 
 func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := keepJournal(t)
+		log := expect.KeepLog(t)
 		s := new(faulty)
 		l := withStore(s, []core.Rule{perHour("r", 1_000_000)})
 		begun := time.Now()
@@ -305,7 +305,7 @@ func checkAtOnce(t *testing.T, l *core.Limiter, n int, r *http.Request) int {
 func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			log, s := keepJournal(t), &faulty{fault: slowly}
+			log, s := expect.KeepLog(t), &faulty{fault: slowly}
 			rule := perHour("r", 100)
 			rule.OnFailure = mode
 			l := withStore(s, []core.Rule{rule})

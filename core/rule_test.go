@@ -105,8 +105,7 @@ func TestNewOptionMistakes(t *testing.T) {
 		{"and a fallback", core.WithFallback(&core.MemoryStore{MaxKeys: -2}), "MaxKeys must not be negative, got -2"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			_, err := core.New([]core.Rule{named("a")}, tt.opt)
-			wantError(t, err, core.ErrInvalid, tt.want)
+			wantError(t, expect.ErrorOf(core.New([]core.Rule{named("a")}, tt.opt)), core.ErrInvalid, tt.want)
 		})
 	}
 }

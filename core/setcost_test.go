@@ -1,9 +1,7 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,10 +66,10 @@ func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
-	var log bytes.Buffer
+	log := new(expect.Buffer)
 	idle := final("idle", 9, costOf)
 	idle.Match = func(*http.Request) bool { return false }
-	options := []core.Option{core.WithStore(new(settler)), core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))}
+	options := []core.Option{core.WithStore(new(settler)), core.WithLogger(log.Logger())}
 	outer := core.Must(core.New([]core.Rule{final("outer", 9, costOf)}, options[0]))
 	l := core.Must(core.New([]core.Rule{final("tokens", 9, costOf), idle, perHour("plain", 5)}, options...))
 	for range 3 {
@@ -87,18 +85,15 @@ func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
 		})
 	}
 	core.SetCost(t.Context(), "tokens", 3)
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	must.True(t, len(lines) == 2, "got %d lines, want one for tokns and one for plain:\n%s", len(lines), log.String())
-	for i, want := range []string{`there is no rule \"tokns\"; did you mean tokens?`, `rule \"plain\" has no CostAfter`} {
-		expect.True(t, strings.Contains(lines[i], "level=WARN") && strings.Contains(lines[i], want),
-			"got %s\nwant a warning with %s", lines[i], want)
-	}
+	const warning = `level=WARN msg="spillgate: SetCost has no effect" rule=`
+	wantLines(t, log.String(), warning+`tokns err="there is no rule \"tokns\"; did you mean tokens?`,
+		warning+`plain err="rule \"plain\" has no CostAfter`)
 }
 
 // Handlers may take rule names from requests, so the names that are remembered are bounded.
 func TestSetCostLogsABoundedNumberOfNames(t *testing.T) {
-	var log bytes.Buffer
-	l := core.Must(core.New([]core.Rule{perHour("plain", 5)}, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+	log := new(expect.Buffer)
+	l := core.Must(core.New([]core.Rule{perHour("plain", 5)}, core.WithLogger(log.Logger())))
 	serve(t, l, func(r *http.Request, _ *core.Guard) {
 		for i := range 1000 {
 			core.SetCost(r.Context(), strconv.Itoa(i), 1)

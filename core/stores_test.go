@@ -2,10 +2,10 @@ package core_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -88,36 +88,9 @@ func openBreaker(t *testing.T, l *core.Limiter) {
 	t.Fatal("the breaker is closed after 20 failures")
 }
 
-// A journal is the text that slog wrote.
-type journal struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.String()
-}
-
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
-
-// keepJournal has slog write to a journal while t runs.
-func keepJournal(t *testing.T) *journal {
-	before, j := slog.Default(), new(journal)
-	slog.SetDefault(j.logger())
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return j
-}
-
-// A settler is a store that admits everything and remembers what it was asked to settle. It uses the test's clock.
+// A settler is a store that admits everything, in results that it allocates itself, and keeps all claims and settlements.
 type settler struct {
+	at      time.Time // of the results; if zero, now
 	mu      sync.Mutex
 	taken   []core.Claim
 	settled []core.Settlement
@@ -125,16 +98,16 @@ type settler struct {
 	takes   time.Duration
 }
 
-func (s *settler) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+func (s *settler) Take(_ context.Context, claims []core.Claim, _ []core.Result) (results []core.Result, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = append(s.taken, claims...)
 	for _, c := range claims {
 		for _, l := range c.Limits {
-			dst = append(dst, core.Result{Rule: c.Rule, Limit: l, Allowed: true, At: time.Now()})
+			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun, At: cmp.Or(s.at, time.Now())})
 		}
 	}
-	return dst, nil
+	return results, nil
 }
 
 func (s *settler) Settle(_ context.Context, settlements []core.Settlement) error {
@@ -149,6 +122,8 @@ func (s *settler) Settle(_ context.Context, settlements []core.Settlement) error
 	s.settled = append(s.settled, settlements...)
 	return s.err
 }
+
+func (*settler) Reset(context.Context, []core.Pair) error { return nil }
 
 // finals returns what was settled, such as "login k 1→0", "renew login k".
 func (s *settler) finals() (text []string) {

@@ -14,8 +14,6 @@ import (
 )
 
 func TestTake(t *testing.T) {
-	trial := perHour("trial", 1)
-	trial.DryRun = true
 	for _, tt := range []struct {
 		why     string
 		claims  []core.Claim
@@ -41,7 +39,7 @@ func TestTake(t *testing.T) {
 		},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			d, err := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial})).Take(t.Context(), tt.claims...)
+			d, err := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), dry(perHour("trial", 1))})).Take(t.Context(), tt.claims...)
 			must.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == len(tt.results), "got %+v, %v", d, err)
 			for i, want := range tt.results {
 				got := d.Results[i]
@@ -100,8 +98,6 @@ func TestNilContexts(t *testing.T) {
 }
 
 func TestRefund(t *testing.T) {
-	trial := perHour("trial", 2)
-	trial.DryRun = true
 	for _, tt := range []struct {
 		why     string
 		claims  []core.Claim
@@ -118,7 +114,7 @@ func TestRefund(t *testing.T) {
 		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			l := core.Must(core.New([]core.Rule{perHour("r", 10), trial}))
+			l := core.Must(core.New([]core.Rule{perHour("r", 10), dry(perHour("trial", 2))}))
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}))(t)
 			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
 			expect.Equal(t, remaining(t, l, "r"), tt.r, "before: left")
@@ -175,8 +171,7 @@ func TestTakeOfATieredRuleNeedsLimits(t *testing.T) {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, c)
 		wantError(t, err, core.ErrInvalid, `claim 2: rule "plan": the rule has a Tier, which needs a request; set Claim.Limits`)
 		expect.True(t, !d.Allowed, "%+v was allowed", c)
-		_, err = l.Take(t.Context(), c)
-		wantError(t, err, core.ErrInvalid, `claim 1: rule "plan": the rule has a Tier`)
+		wantError(t, expect.ErrorOf(l.Take(t.Context(), c)), core.ErrInvalid, `claim 1: rule "plan": the rule has a Tier`)
 	}
 	for _, limits := range [][]core.Limit{{core.PerHour(100)}, r.Limits} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Limits: limits})
@@ -371,8 +366,7 @@ func TestClaimLeaseMistakes(t *testing.T) {
 	for _, lease := range []time.Duration{-1, time.Millisecond - 1, 10*time.Second + 1} {
 		c := core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{core.PerMinute(1)}, Lease: lease}
 		wantError(t, c.Validate(), core.ErrInvalid, "lease must be 0 or between 1ms and 10s")
-		_, err := l.Take(context.Background(), c)
-		wantError(t, err, core.ErrInvalid, "lease must be 0 or between 1ms and 10s")
+		wantError(t, expect.ErrorOf(l.Take(context.Background(), c)), core.ErrInvalid, "lease must be 0 or between 1ms and 10s")
 	}
 }
 

@@ -127,8 +127,7 @@ func TestUsageOf(t *testing.T) {
 		{"tier", "ann", nil, core.ErrInvalid, `usage of rule "tier": the rule has a Tier`},
 		{"plan", "ann", []core.Limit{core.PerDay(-1)}, core.ErrInvalid, `usage of rule "plan"`},
 	} {
-		_, err := l.UsageOf(t.Context(), tt.rule, tt.key, tt.limits...)
-		wantError(t, err, tt.kind, tt.want)
+		wantError(t, expect.ErrorOf(l.UsageOf(t.Context(), tt.rule, tt.key, tt.limits...)), tt.kind, tt.want)
 	}
 }
 
@@ -196,8 +195,7 @@ func TestOverride(t *testing.T) {
 	for _, key := range []string{"wrong", "panics"} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Key", key)
-		_, err := l.Check(r)
-		expect.ErrorIs(t, err, core.ErrInvalid, "%s (ErrInvalid)", key)
+		expect.ErrorIs(t, expect.ErrorOf(l.Check(r)), core.ErrInvalid, "%s (ErrInvalid)", key)
 		expect.ErrorIs(t, expect.ErrorOf(l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})), core.ErrInvalid, "Take of %s (ErrInvalid)", key)
 	}
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner"})

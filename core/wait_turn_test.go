@@ -289,7 +289,7 @@ func TestWaitingRequestsKeepToBurstAndRate(t *testing.T) {
 			store := new(core.MemoryStore)
 			begun := time.Now()
 			var processes []*core.Limiter
-			rules := []core.Rule{waitingOf(limits, min(time.Hour, 20*each)), {Name: "other", Limits: core.MustParseLimits("2/s"), MaxWait: 3 * time.Second}}
+			rules := []core.Rule{{Name: "r", Key: constKey, Limits: limits, MaxWait: min(time.Hour, 20*each)}, {Name: "other", Limits: core.MustParseLimits("2/s"), MaxWait: 3 * time.Second}}
 			both := seed%2 == 0
 			for _, n := range []int{10_000, 1 + random.IntN(5), 1} {
 				processes = append(processes, core.Must(core.New(rules, core.WithStore(store), core.WithMaxWaiting(n))))
@@ -393,11 +393,6 @@ func TestBookingsOfAnOutage(t *testing.T) {
 		expect.True(t, admitted[true] >= 50 && admitted[false] >= 50*processes,
 			"%d admitted by the store, %d without it", admitted[true], admitted[false])
 	})
-}
-
-// waitingOf is waiting for limits that are parsed.
-func waitingOf(limits []core.Limit, most time.Duration) core.Rule {
-	return core.Rule{Name: "r", Key: constKey, Limits: limits, MaxWait: most}
 }
 
 // TestOnePeerTakesAQuarter sends requests with made-up keys, and checks how many requests of one peer may wait.
