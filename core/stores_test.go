@@ -175,25 +175,16 @@ func TestStoreIsCalledInTheGoroutineOfTheRequest(t *testing.T) {
 	expect.True(t, bytes.Contains(stack, []byte("core.(*Limiter).Check(")), "the store was called from:\n%s", stack)
 }
 
-// contextsOf returns the contexts of n calls, a pause apart.
-func contextsOf(l *core.Limiter, s *faulty, n int, pause time.Duration) (seen []context.Context) {
-	s.fault = func(ctx context.Context) error {
-		seen = append(seen, ctx)
-		return nil
-	}
-	for i := range n {
-		l.Check(get("/").WithContext(context.WithValue(context.Background(), word{}, i)))
-		time.Sleep(pause)
-	}
-	return seen
-}
-
 func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(faulty)
+		var seen []context.Context
+		s := &faulty{fault: func(ctx context.Context) error { seen = append(seen, ctx); return nil }}
 		l := withStore(s, []core.Rule{perHour("r", 1000)}, core.WithTimeout(64*time.Millisecond))
 		begun := time.Now()
-		seen := contextsOf(l, s, 5, 500*time.Microsecond)
+		for i := range 5 {
+			l.Check(get("/").WithContext(context.WithValue(context.Background(), word{}, i)))
+			time.Sleep(500 * time.Microsecond)
+		}
 		for i, want := range []time.Duration{64000, 64000, 64000, 65500, 65500} { // microseconds after begun
 			deadline, ok := seen[i].Deadline()
 			if got := deadline.Sub(begun); !ok || got != want*time.Microsecond {

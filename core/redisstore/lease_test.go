@@ -271,12 +271,6 @@ func newProcess(t *testing.T, server *redistest.Server, limit string, lease time
 	return p
 }
 
-// kill stops all calls of p to the server, so that p returns nothing that it leases.
-func (p *process) kill() {
-	p.killed.Store(true)
-	p.client.Close()
-}
-
 // demand asks so many times per second until p is killed, and adds what is admitted.
 func (p *process) demand(perSecond int, admitted *atomic.Int64) {
 	for !p.killed.Load() {
@@ -308,7 +302,8 @@ func TestLeasesServeTheLimit(t *testing.T) {
 		for time.Since(begun) < lasts {
 			time.Sleep(time.Duration(200+random.IntN(1200)) * time.Millisecond)
 			i := random.IntN(len(all))
-			all[i].kill()
+			all[i].killed.Store(true)
+			all[i].client.Close() // so that it returns nothing that it leases
 			all[i] = start()
 		}
 		passed := time.Since(begun).Seconds()

@@ -34,12 +34,9 @@ type scene struct {
 }
 
 // A counter is a hook that counts a client's commands in flight, and wraps their errors, as hooks that trace do.
-type counter struct{ atomic.Int64 }
-
-func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+type counter struct {
+	redistest.Hook
+	atomic.Int64
 }
 
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

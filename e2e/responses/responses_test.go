@@ -29,12 +29,7 @@ func eachOf(t *testing.T, n int, h http.HandlerFunc, f func(t *testing.T, s *wir
 
 // limiters returns limiters of n per hour. One charges a request when it arrives, the other when its response has ended.
 func limiters(n int) map[string]*core.Limiter {
-	return map[string]*core.Limiter{"when it comes": wire.PerHour(n), "when it has ended": atTheEnd(n)}
-}
-
-// atTheEnd returns a limiter of n per hour that charges a request when its response has ended.
-func atTheEnd(n int) *core.Limiter {
 	rule := core.PerHour(n).Using(core.SlidingLog).By(wire.Anyone)
 	rule.CostAfter = func(_ *http.Request, o core.Outcome) int { return o.Cost }
-	return core.Must(core.New([]core.Rule{rule}))
+	return map[string]*core.Limiter{"when it comes": wire.PerHour(n), "when it has ended": core.Must(core.New([]core.Rule{rule}))}
 }

@@ -95,6 +95,17 @@ func NewClient(t testing.TB, options *redis.Options) *redis.Client {
 	return c
 }
 
+// A Hook changes nothing. Hooks that change something embed it.
+type Hook struct{}
+
+func (Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 // BubblePool is the size of a client's pool in a synctest bubble. It is so large that no caller waits for a connection. To wait, go-redis
 // uses timers that all clients of the process share, and the runtime ends a process that resets a bubble's timer outside of the bubble.
 const BubblePool = 1000

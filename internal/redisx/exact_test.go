@@ -308,18 +308,11 @@ func TestSizesInTheDocsMatchAServer(t *testing.T) {
 	expect.AtMost(t, len(documented), 0, "the docs have rows that nobody measures: %v", documented)
 }
 
-// memoryPerPair returns how much memory a server uses for each of some pairs, its table of keys included.
+// memoryPerPair returns how much memory a server uses for each pair of which it has decided so many requests, its table of keys included.
 func memoryPerPair(t *testing.T, client *redis.Client, claim core.Claim, requests int, apart time.Duration) int {
 	t.Helper()
-	pairs := 12_000 / max(1, requests/4)
 	flush(t, client)
-	return fillPairs(t, client, claim, pairs, requests, apart) / pairs
-}
-
-// fillPairs sends so many requests of each pair and returns how much memory that takes.
-func fillPairs(t *testing.T, client *redis.Client, claim core.Claim, pairs, requests int, apart time.Duration) int {
-	t.Helper()
-	s := redisx.New(client, options)
+	s, pairs := redisx.New(client, options), 12_000/max(1, requests/4)
 	take(t, s, claimOf("warm", claim.Limits...))
 	before := usedMemory(t, client)
 	for range requests {
@@ -335,7 +328,7 @@ func fillPairs(t *testing.T, client *redis.Client, claim core.Claim, pairs, requ
 		}
 		s.Shift(apart)
 	}
-	return usedMemory(t, client) - before
+	return (usedMemory(t, client) - before) / pairs
 }
 
 // usedMemory returns how much memory a server uses, without what it uses for its clients.

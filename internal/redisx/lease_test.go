@@ -348,12 +348,9 @@ func decisionsOf(stores []*redisx.Store) (n uint64) {
 }
 
 // abandoned counts calls that a client has given up at their deadline. The server may have executed them.
-type abandoned struct{ atomic.Int64 }
-
-func (*abandoned) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*abandoned) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+type abandoned struct {
+	redistest.Hook
+	atomic.Int64
 }
 
 func (a *abandoned) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

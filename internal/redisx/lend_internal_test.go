@@ -202,14 +202,9 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 // A failing hook fails the next script instead of sending it, if err is not nil. If meanwhile is not nil, the hook calls it
 // before the next script.
 type failing struct {
+	redistest.Hook
 	err       error
 	meanwhile func()
-}
-
-func (*failing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (h *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -350,9 +350,7 @@ func TestNoLeadIsLost(t *testing.T) {
 }
 
 func floodAndGiveUp(t *testing.T, inline, alone bool) {
-	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), delay: 20 * time.Millisecond}
-	defer c.Close()
-	s := New(c, Options{Prefix: "p"})
+	_, s := newSlowClient(t)
 	s.decider.server.inline = inline
 	s.decider.server.warming.Store(true) // there is no server to connect to
 	limits := core.MustParseLimits("100/h")

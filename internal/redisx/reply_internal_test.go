@@ -191,15 +191,10 @@ func (replyError) RedisError() {}
 
 // A rejecter is a hook that answers some commands with an error, and wraps all errors.
 type rejecter struct {
+	redistest.Hook
 	mu   sync.Mutex // of errs: connections come up in the background
 	errs map[string]error
 	sent map[string]*atomic.Int64
-}
-
-func (*rejecter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*rejecter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (r *rejecter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

@@ -449,8 +449,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 
 // The script that refunds a charge reports the state after the refund, which includes later requests of others.
 func TestRefundReportsTheStateAfterIt(t *testing.T) {
-	client := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
-	s := New(client, Options{Prefix: "p"})
+	s := frozenStore(t)
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}
 	must.Get(s.Take(context.Background(), []core.Claim{claim}, nil))(t)
 	claim.Cost = 1

@@ -58,15 +58,11 @@ var outcomes = []struct {
 	{"denied", core.PerHour(1), nil, 61}, // most of them grpc-go's, which copies statuses; 60 before Go 1.27
 }
 
-func limiterOf(l core.Limit, final func(*http.Request, core.Outcome) int) *core.Limiter {
-	rule := l.By(keyfunc.RemoteIP)
-	rule.CostAfter = final
-	return core.Must(core.New([]core.Rule{rule}))
-}
-
 func TestAllocations(t *testing.T) {
 	for _, o := range outcomes {
-		call := calling(limiterOf(o.limit, o.final))
+		rule := o.limit.By(keyfunc.RemoteIP)
+		rule.CostAfter = o.final
+		call := calling(core.Must(core.New([]core.Rule{rule})))
 		call()
 		expect.AtMost(t, testpass.LeastAllocations(o.most, call), o.most, "%s: allocations", o.why)
 	}
