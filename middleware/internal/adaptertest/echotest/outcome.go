@@ -197,7 +197,9 @@ func (v Version[E, C, H, M, R]) testHead(t *testing.T) {
 		}))
 		s.EnableHTTP2 = true
 		s.StartTLS()
-		must.Get(s.Client().Head(s.URL))(t).Body.Close()
+		resp, err := s.Client().Head(s.URL)
+		must.Do(t, err)
+		resp.Body.Close()
 		<-ended
 		s.Close()
 		expect.True(t, len(got) == 1 && got[0] == core.Outcome{Cost: 1, Status: http.StatusOK, Err: failure}, "the outcomes are %+v, want error %v", got, failure)
