@@ -22,7 +22,7 @@ func (f *File) applyDryRun(value string, log *slog.Logger) {
 			}
 		}
 		if !found {
-			log.Warn("spillgate: SPILLGATE_DRY_RUN names a rule that does not exist", "rule", name)
+			log.Warn("spillgate: SPILLGATE_DRY_RUN names a rule that the rules file does not have", "rule", name)
 		}
 	}
 }
