@@ -200,17 +200,14 @@ func (c *receipt) denyLate(ctx context.Context) {
 // giveBack gives back what c was charged. It adds that to what its results say is left, unless the request would have waited for it.
 func (c *receipt) giveBack(ctx context.Context) {
 	_ = c.settle(ctx, "", 0)
-	claims, results := c.claims(), c.results()
-	rest := results
-	for i := range claims {
-		for j := range claims[i].resultCount() {
-			if r := &rest[j]; claims[i].charged && r.Wait == 0 {
-				r.Remaining = min(r.Remaining+c.askedOf(i), r.Quota())
+	claims := c.claims()
+	for i, own := range c.each { // a single claim that was charged has a wait
+		for j := range own {
+			if r := &own[j]; claims[i].charged && r.Wait == 0 {
+				r.Remaining += c.askedOf(i)
 			}
 		}
-		rest = rest[claims[i].resultCount():]
 	}
-	c.keep(results)
 }
 
 // isAtTurn reports whether a is held or charged at the turn of its request. A claim with a Ban is, because a refund ends no ban.

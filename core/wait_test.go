@@ -785,8 +785,10 @@ func TestWaitAsksOnceUntilItsDeadline(t *testing.T) {
 func TestLateReplyOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, seen := &hooked{take: func() {}}, new(recorder)
-		rules := []core.Rule{waiting("10/m;burst=1", 5200*time.Millisecond), waiting("20/m;burst=1", time.Hour), waiting("10/m;burst=1", time.Hour), perHour("rate", 9)}
+		rules := []core.Rule{waiting("10/m;burst=1", 5200*time.Millisecond), waiting("20/m;burst=1", time.Hour), waiting("10/m;burst=1", time.Hour), perHour("rate", 9), perHour("held", 9)}
 		rules[1].Name, rules[2].Name, rules[2].DryRun, rules[3].Key = "fast", "dry", true, constKey
+		rules[3].Cost, rules[4].CostAfter = func(*http.Request) int { return 2 }, core.Failures
+		left := map[string]int{"rate": 8, "held": 9}
 		opts := []core.Option{core.WithStore(&tardy{s}), core.WithTimeout(time.Minute), core.WithObserver(seen.observe)}
 		all, one := core.Must(core.New(rules, opts...)), core.Must(core.New(rules[:1], opts...))
 		claims := []core.Claim{{Rule: "r", Key: "const:all"}, {Rule: "fast", Key: "const:all"}, {Rule: "dry", Key: "const:all"}, {Rule: "rate", Key: "const:all"}}
@@ -798,7 +800,7 @@ func TestLateReplyOfTheStore(t *testing.T) {
 				d := g.Decision()
 				expect.True(t, err != nil || !d.Allowed && d.RetryAfter() == 500*time.Millisecond, "%+v, want a denial until the turn is in time", d)
 				for _, r := range d.Results[1:] {
-					expect.True(t, r.Rule != "rate" || r.Remaining == 8, "%+v, want 8 left", r)
+					expect.Equal(t, r.Remaining, left[r.Rule], "%s: remaining, as before the request", r.Rule)
 					expect.True(t, r.Allowed && (r.Wait == 5*time.Second) == r.DryRun, "%+v, want its turn in time, or a dry run", r)
 				}
 				return err
