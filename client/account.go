@@ -30,7 +30,7 @@ type account struct {
 	clock   uint64    // counts arrivals, sendings and responses: it orders them
 
 	trying *call // the call in flight whose trying is set, or nil
-	strict bool  // such a call was denied by the assumed budget, so further ones wait
+	strict bool  // such a call was denied by assumed budgets alone, so further ones wait
 }
 
 // A route stands for the requests that are likely to use the same budgets.

@@ -99,16 +99,16 @@ func TestResponsesThatMakeARouteKnown(t *testing.T) {
 	}
 }
 
-// TestUnknownRoutesWaitAfterADeniedTrial sends a request of an unknown route although its assumed budget is closed, and checks
-// after which responses further unknown routes wait for that budget.
+// TestUnknownRoutesWaitAfterADeniedTrial sends a request of an unknown route although its assumed budgets are closed, and
+// checks after which responses further unknown routes wait for those budgets.
 func TestUnknownRoutesWaitAfterADeniedTrial(t *testing.T) {
-	assumed, other := budgetName{name: "assumed"}, budgetName{name: "other"}
+	assumed, closed, other := budgetName{name: "assumed"}, budgetName{name: "closed"}, budgetName{name: "other"}
 	for _, row := range []struct {
 		why  string
 		rep  report
 		want bool
 	}{
-		{"denied by the assumed budget", report{status: 429, denied: true, n: 1, states: [maxStates]state{{name: assumed}}}, true},
+		{"denied by one of the assumed budgets", report{status: 429, denied: true, n: 1, states: [maxStates]state{{name: assumed}}}, true},
 		{"denied by none that is named", report{status: 429, denied: true}, true},
 		{"denied by another budget", report{status: 429, denied: true, n: 1, states: [maxStates]state{{name: other}}}, false},
 		{"denied by both", report{status: 429, denied: true, n: 2, states: [maxStates]state{{name: assumed}, {name: other}}}, false},
@@ -118,7 +118,7 @@ func TestUnknownRoutesWaitAfterADeniedTrial(t *testing.T) {
 	} {
 		for _, before := range []bool{false, true} {
 			a := &account{strict: before, clock: 1}
-			a.last = []*budget{a.find(assumed)}
+			a.last = []*budget{a.find(assumed), a.find(closed)}
 			c := &call{sent: 1, route: &route{}, budgets: []*budget{&a.hold}}
 			a.trying = c
 			a.settle(c, &row.rep, at(0))
