@@ -36,9 +36,9 @@ type Guard struct {
 //
 // Under a rule with MaxWait, Guard sleeps until the request's turn. A request whose turn comes after the deadline of ctx is
 // denied. So is one whose turn comes after the server's WriteTimeout or, if it has a body, ReadTimeout, unless router is a
-// DeadlineExtender that can extend them. If ctx ends before the request's turn, Guard gives the charge back, and the error wraps ErrUnavailable and ctx's
-// error. Otherwise, Guard returns the same errors as Check. Whether or not there is an error, the adapter calls Guard.End
-// once the response has been written.
+// DeadlineExtender that can extend them. If ctx ends before the request's turn, Guard gives the charge back, and the error
+// wraps ErrUnavailable and ctx's error. Otherwise, Guard returns the same errors as Check. Whether or not there is an
+// error, the adapter calls Guard.End once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
 	ctx = orBackground(ctx)
 	if r == nil {

@@ -96,8 +96,8 @@ type Rule struct {
 	// is zero, a request that does not fit is denied.
 	//
 	// If the request's context has a deadline, the request may wait for at most the time left; requests of a server keep
-	// up to 75ms of it for the response. If the adapter cannot extend the
-	// server's WriteTimeout and, for a request with a body, ReadTimeout, these are such deadlines too.
+	// up to 75ms of it for the response. If the adapter cannot extend the server's WriteTimeout and, for a request with a
+	// body, ReadTimeout, these are such deadlines too.
 	//
 	// A request that waits holds nothing under the other rules, and begins no ban. If they hold something, for an AtOnce limit
 	// or a CostAfter, or if a limit of theirs has a Ban, their rates are checked at once. The request then asks the store a

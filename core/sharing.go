@@ -26,9 +26,12 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	known := false
 	for _, s := range given {
 		state := sharedBy(s)
-		known = known || state != nil
+		if state == nil {
+			continue
+		}
+		known = true
 		for _, p := range g.limiters {
-			if other := p.Value(); state != nil && other != nil && (sharedBy(other.store.store) == state || sharedBy(other.fallback.store) == state) {
+			if other := p.Value(); other != nil && (sharedBy(other.store.store) == state || sharedBy(other.fallback.store) == state) {
 				errs = append(errs, l.rules.Load().conflictsWith(other.rules.Load())...)
 			}
 		}
