@@ -16,7 +16,8 @@
 // An admitted call carries the decision in its context: see core.FromContext and core.SetCost. A stream is charged when it
 // opens, and WithMessages also limits its messages. What a rule with CostAfter or a limit of requests in flight holds is
 // settled when the handler has returned. Outcome.Status is the HTTP status of the code with which the handler has ended, as
-// the documentation of google.rpc.Code says, and Outcome.Bytes is the size of the messages before compression.
+// the documentation of google.rpc.Code says, and Outcome.Bytes is the size of the messages before compression. Of a message
+// that is not protobuf, only the five bytes in front of it count.
 //
 // Mount interceptors that verify the user, or that turn errors into statuses, so that the limiter sees their results: a
 // verified user further out, the final status further in. An interceptor further out that sends initial metadata makes

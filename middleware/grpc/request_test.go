@@ -207,6 +207,24 @@ func TestMessageOf(t *testing.T) {
 	expect.True(t, !ok, "message %v of a request of net/http", m)
 }
 
+// A legacy message has the methods of older generated code.
+type legacy struct{}
+
+func (legacy) XXX_Size() int { return 7 }
+
+func TestOutcomeBytes(t *testing.T) {
+	var got []int64
+	l := core.Must(core.New([]core.Rule{{Key: keyfunc.Const("all"), Limits: core.MustParseLimits("9/h"), CostAfter: func(_ *http.Request, o core.Outcome) int {
+		got = append(got, o.Bytes)
+		return 1
+	}}}))
+	for _, m := range []any{wrapperspb.String("ann"), legacy{}, "not protobuf"} {
+		_, err := grpclimit.Unary(l)(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return m, nil })
+		must.Do(t, err)
+	}
+	expect.Elements(t, got, []int64{5 + 5, 5 + 7, 5}, "the bytes")
+}
+
 func TestInfrastructure(t *testing.T) {
 	for target, want := range map[string]bool{
 		"POST /grpc.health.v1.Health/Check": true, "POST /grpc.health.v1.Health/List": true, "POST /grpc.health.v1.Health/Watch": true,
