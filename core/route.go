@@ -48,11 +48,11 @@ func Route(r *http.Request) (string, error) {
 		}
 		hint = cmp.Or(hint, err)
 	}
+	if errors.Is(hint, ErrBadKey) { // r.Pattern may be an outer router's, of which the adapter's router is one route
+		return "", hint
+	}
 	if r.Pattern != "" {
 		return r.Pattern, nil
-	}
-	if errors.Is(hint, ErrBadKey) {
-		return "", hint
 	}
 	text := fmt.Sprintf("the route of the request is not known here: %v", cmp.Or(hint, errNoRouter))
 	return "", &textError{text, []error{ErrInvalid, errNoRouter}}

@@ -139,6 +139,7 @@ func TestPatternsWithBeforeMount(t *testing.T) {
 		{"GET", "/api/v1/files/a", "/api/{version}/files/*"},
 		{"GET", "/api/v1", "/api/{version}"},
 		{"GET", "/api/v1/nowhere", ""},
+		{"GET", "/api//users", ""}, // or, cleaned, version "users"
 		{"GET", "/files/a/b", "/files/*"},
 		{"GET", "/files//", "/files/*"},
 		{"GET", "/files/../api/v1/users", "/files/*"},
