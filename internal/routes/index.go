@@ -47,9 +47,9 @@ func (t *route) matches(p *reading) bool {
 	}
 	switch t.end {
 	case here:
-		return p.path == "" || p.path == "/" && !p.exact
+		return p.path == "" || !p.exact && isSlashes(p.path)
 	case slash:
-		return p.path == "/" || p.path == "" && !p.exact
+		return p.path == "/" || !p.exact && isSlashes(p.path)
 	}
 	return p.path != "" || !p.exact
 }
@@ -150,8 +150,8 @@ type Router interface {
 	RouteTarget(r *http.Request) (method, path string)
 }
 
-// readings appends all readings of r to dst. Their paths begin with a slash. If exact is false, a slash at their end does
-// not count.
+// readings appends all readings of r to dst. Their paths begin with a slash. If exact is false, slashes at their end count
+// only as empty segments, which wildcards of some routers match.
 func readings(r *http.Request, exact bool, dst []reading) []reading {
 	sent := r.URL
 	if sent == nil {
@@ -188,17 +188,20 @@ func readings(r *http.Request, exact bool, dst []reading) []reading {
 	return dst
 }
 
-// appendForms appends readings of text that are like p: as it is, without slashes at its end, and cleaned.
+// appendForms appends readings of text that are like p: as it is, without slashes at its end if these count, and cleaned.
 func (p reading) appendForms(text string, dst []reading) []reading {
+	p.path = "/" + strings.TrimPrefix(text, "/")
+	dst = append(dst, p)
 	if p.exact && strings.HasSuffix(text, "/") {
-		p.path = "/" + strings.TrimPrefix(text, "/")
+		p.path = trimSlashes(text)
 		dst = append(dst, p)
 	}
-	for _, p.path = range [...]string{trimSlashes(text), path.Clean("/" + text)} {
-		dst = append(dst, p)
-	}
-	return dst
+	p.path = path.Clean("/" + text)
+	return append(dst, p)
 }
+
+// isSlashes reports whether p has no other characters than slashes.
+func isSlashes(p string) bool { return strings.TrimLeft(p, "/") == "" }
 
 // trimSlashes returns p with a slash at its start and none at its end.
 func trimSlashes(p string) string {

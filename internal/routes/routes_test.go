@@ -50,7 +50,7 @@ func TestRoutes(t *testing.T) {
 		{"/api/", []string{"GET /api/", "GET /api", "GET /api/v1/x", "GET /x/../api/y", "GET /api%2Fy"}, []string{"GET /apis", "GET /"}},
 		{"/api/{$}", []string{"GET /api/", "GET /api"}, []string{"GET /api/v1"}},
 		{"/api/{rest...}", []string{"GET /api/", "GET /api", "GET /api/v1/x"}, []string{"GET /apis"}},
-		{"/users/{id}", []string{"GET /users/7", "GET /users/7/", "GET /users/a%2Fb", "GET /users/..", "GET /users/%2F"}, []string{"GET /users", "GET /users/", "GET /users/7/posts"}},
+		{"/users/{id}", []string{"GET /users//", "GET /users//%2F", "GET /users/7", "GET /users/7/", "GET /users/a%2Fb", "GET /users/..", "GET /users/%2F"}, []string{"GET /users", "GET /users/", "GET /users/7/posts"}},
 		{"POST /v1/{tenant}/login", []string{"POST /v1/acme/login", "POST /v1//login", "POST /v1/../login", "POST /v1/./login", "POST /v1/%2E%2E/login", "POST /v1/a%2Fb/login", "POST /x/../v1/a%2Fb/login", "POST /v1//login//"}, []string{"POST /v1/login", "POST /v1/a/b/login"}},
 		{"/v1/{tenant}/{user}/x", []string{"GET /v1/a/b/x", "GET /v1//%2F%2F/x"}, []string{"GET /v1/a/x"}},
 		{"/{x}/y", []string{"GET /a/y", "GET //y"}, []string{"GET /y", "GET /a/b/y"}},
