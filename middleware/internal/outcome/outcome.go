@@ -27,7 +27,10 @@ type Answer struct {
 // Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may
 // respond with 500. The response to HEAD has no body, whatever was written.
 func Of(r *http.Request, a Answer) core.Outcome {
-	o := core.Outcome{Status: cmp.Or(a.Status, http.StatusOK)}
+	o := core.Outcome{Status: a.Status}
+	if o.Status < http.StatusOK && (o.Status != http.StatusSwitchingProtocols || r.ProtoMajor > 1) {
+		o.Status = http.StatusOK // net/http sends it behind a 1xx that the framework takes for the response
+	}
 	if r.Method != http.MethodHead {
 		o.Bytes = max(a.Bytes, 0)
 	}

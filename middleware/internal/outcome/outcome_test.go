@@ -34,3 +34,11 @@ func TestDisconnected(t *testing.T) {
 		expect.Equal(t, Of(r, Answer{Returned: true, Written: row.written}).Err, row.want, "%s", why)
 	}
 }
+
+func TestStatus(t *testing.T) {
+	for _, row := range []struct{ proto, written, want int }{{1, 0, 200}, {1, 103, 200}, {1, 101, 101}, {2, 101, 200}, {1, 404, 404}} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.ProtoMajor = row.proto
+		expect.Equal(t, Of(r, Answer{Returned: true, Written: true, Status: row.written}).Status, row.want, "HTTP/%d, %d", row.proto, row.written)
+	}
+}
