@@ -276,12 +276,12 @@ func (c *receipt) waits() bool { return c.extra != nil && len(c.extra.waits) > 0
 func (c *receipt) view(room *[1]Result) (d Decision) {
 	d.Allowed, d.receipt = c.allowed, c
 	if c.decided {
-		a := &c.claim[0]
-		if d.Results, d.At = room[:], time.UnixMicro(c.answer.at); !a.dryRun {
-			d.Wait = time.Duration(max(c.answer.wait, 0)) * time.Microsecond
+		r := &room[0]
+		if r.Rule == "" {
+			c.answer.unpack(r, &c.claim[0])
 		}
-		if r := &room[0]; r.Rule == "" {
-			c.answer.unpack(r, a)
+		if d.Results, d.At = room[:], r.At; !r.DryRun {
+			d.Wait = r.Wait
 		}
 	} else if c.extra != nil {
 		d.Results, d.At = c.extra.results, instantOf(c.extra.results)

@@ -1,7 +1,8 @@
 // Package algorithm measures requests by a limit, in whole numbers: state in, state out.
 //
 //	s := algorithm.State{Limit: &limit, Stored: record, Now: now}
-//	if wait := s.Open(cost); wait == 0 {
+//	s.Open()
+//	if wait := s.Wait(cost); wait == 0 {
 //		limit.Row.Charge(&s, cost)
 //	}
 //	s.Report(&usage, 0)

@@ -28,7 +28,7 @@ func slidingOf(l *Limit) *State {
 // charge charges cost at now.
 func (s *State) charge(now, cost int64) {
 	s.Now = now
-	s.Open(cost)
+	s.Open()
 	s.Limit.Row.Charge(s, cost)
 }
 
@@ -102,9 +102,10 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 					}
 				}
 				s.Now = now
+				s.Open()
 				for range 5 {
 					cost := 1 + rand.Int64N(l.Rate)
-					must.Equal(t, s.Open(cost), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
+					must.Equal(t, s.Wait(cost), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
 				}
 				var u Usage
 				if s.Report(&u, 0); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
@@ -132,8 +133,10 @@ func TestLogHasABoundedNumberOfMembers(t *testing.T) {
 	s.charge(1, MaxExact)
 	expect.True(t, s.used == MaxMembers && len(s.log().n) == MaxMembers, "%d used, %d instants", s.used, len(s.log().n))
 	s.Cells.Grant(l.Kind, 5000, MaxMembers)
-	if s.Now = 1000; s.Open(6000) != 1 || s.Open(4000) != 0 {
-		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.Open(6000), s.Open(4000))
+	s.Now = 1000
+	s.Open()
+	if s.Wait(6000) != 1 || s.Wait(4000) != 0 {
+		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.Wait(6000), s.Wait(4000))
 	}
 }
 

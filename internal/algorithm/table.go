@@ -95,14 +95,19 @@ var inFlight = Row{
 	Open:   func(*State) int64 { return 0 },
 }
 
-// Open opens s, unless the rate is 0, and returns how long after s.Now the limit admits cost: at once if 0, or Never.
-func (s *State) Open(cost int64) (wait int64) {
-	l := s.Limit
-	if l.Rate == 0 { // nothing is admitted, whatever is granted
-		return Never
+// Open opens s, unless the rate is 0.
+func (s *State) Open() {
+	if l := s.Limit; l.Rate > 0 {
+		s.used = l.Row.Open(s)
 	}
-	s.used = l.Row.Open(s)
-	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
+}
+
+// Wait returns how long after s.Now the limit admits cost: at once if 0, or Never.
+func (s *State) Wait(cost int64) int64 {
+	switch l := s.Limit; {
+	case l.Rate == 0: // nothing is admitted, whatever is granted
+		return Never
+	case s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period: // nearly always
 		return 0
 	}
 	return s.WaitFor(cost, 0)

@@ -116,7 +116,8 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	s := bucketOf(&l, Bucket{At: 1000})
 	s.Now = 1999
 	l.Row.Charge(s, 1_000_000)
-	wait := s.Open(1)
+	s.Open()
+	wait := s.Wait(1)
 	expect.True(t, wait >= l.Ban && wait <= l.Ban+1000, "wait of %dµs, want %d", wait, l.Ban)
 }
 

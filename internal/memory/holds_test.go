@@ -209,8 +209,8 @@ func (s *Store) charge(p Pair, l *algorithm.Limit, cost int64) (wait int64) {
 	run, _ := s.shard(p).of(p.shared)
 	state := &algorithm.State{Limit: l, Logs: &s.shard(p).logs, Now: s.now().UnixMicro()}
 	state.Pick(run)
-	if state.Open(1); cost > 0 {
+	if state.Open(); cost > 0 {
 		l.Row.Charge(state, cost)
 	}
-	return state.Open(1)
+	return state.Wait(1)
 }

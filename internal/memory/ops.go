@@ -65,7 +65,6 @@ func (c *call) adjust(o *Op, at int64) {
 	}
 	for i := range o.asks {
 		if a := &o.asks[i]; a.Limit.IsCharged() {
-			a.Open(0)
 			a.Limit.Row.Refund(&a.State, at, o.Turn, o.Cost-o.N)
 		}
 	}
@@ -97,7 +96,7 @@ func (o *Op) admits(cost int64) bool {
 		if a.Limit.Row.Counts {
 			continue
 		}
-		a.retry, a.asked = a.Open(cost), cost
+		a.retry, a.asked = a.Wait(cost), cost
 		if o.delay(a); a.retry != 0 {
 			return false
 		}
@@ -111,11 +110,10 @@ func (c *call) chargeOne(o *Op, cost int64) {
 		return
 	}
 	for i := range o.asks {
-		o.asks[i].asked = cost
+		o.asks[i].asked, o.asks[i].wait = cost, 0
 	}
-	o.openAll()
 	c.place(o)
-	c.charge(o, cost)
+	o.add(cost)
 }
 
 // hasRoom reports whether the logs of o can hold what is granted.
@@ -135,7 +133,6 @@ func (o *Op) hasRoom() bool {
 // grant gives all limits of o more requests, or takes them away. States that the pair shares with others, because the
 // store is full, stay unchanged: a grant to them would admit the others again.
 func (c *call) grant(o *Op) {
-	o.openAll()
 	c.place(o)
 	for i := range o.asks {
 		a := &o.asks[i]

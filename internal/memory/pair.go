@@ -16,13 +16,12 @@ type call struct {
 	dryRuns bool  // some ops are dry runs
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
-	rare    bool  // some pair has cells, or shares records
 	placed  bool  // records were added
 	*room
 }
 
-// A room belongs to a shard. A call uses the room of the first shard that it locks, so that it allocates nothing: its ops are on
-// the stack of the caller of Do, as long as nothing else that a call has refers to them.
+// A room belongs to a shard. A call uses the room of its first op's shard, so that it allocates nothing: its ops are on the stack of the
+// caller of Do, as long as nothing else that a call has refers to them.
 type room struct {
 	store *Store
 	asks  []ask // for any call
@@ -55,13 +54,17 @@ const maxRoom = 64
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
-		c.shards |= 1 << ops[i].Pair.shard()
-		limits += len(ops[i].Limits)
+		o := &ops[i]
+		n := o.Pair.shard()
+		o.shard, c.shards = &s.shards[n], c.shards|1<<n
+		o.Cost, o.N = min(max(o.Cost, 1), algorithm.MaxExact), min(o.N, algorithm.MaxExact)
+		c.dryRuns = c.dryRuns || o.DryRun
+		limits += len(o.Limits)
 	}
 	for set := c.shards; set != 0; set &= set - 1 {
 		s.shards[bits.TrailingZeros64(set)].Lock()
 	}
-	c.room = &s.shards[bits.TrailingZeros64(c.shards)%shards].room
+	c.room = &ops[0].shard.room
 	c.now, c.offset = s.read()
 	asks := c.asks
 	if limits > len(asks) {
@@ -69,22 +72,17 @@ func (c *call) open(s *Store) {
 			c.asks = asks
 		}
 	}
+	moved := false
 	for i := range ops {
 		o := &ops[i]
-		o.shard = &s.shards[o.Pair.shard()]
-		o.Cost, o.N = min(max(o.Cost, 1), algorithm.MaxExact), min(o.N, algorithm.MaxExact)
 		o.asks, asks = asks[:len(o.Limits)], asks[len(o.Limits):]
-		c.dryRuns = c.dryRuns || o.DryRun
-		own := o.asks
-		for j := range own {
-			a := &own[j]
-			a.Limit, a.Logs = &o.Limits[j], &o.shard.logs
-			a.Now, a.Offset = c.now, c.offset
-			a.asked, a.wait = o.costOf(a), 0
+		if o.shard.cells.Len() > 0 {
+			own, shared := o.shard.endHolds(o.Pair.id, c.now, c.offset), o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+			moved = moved || own || shared
 		}
 		c.find(o)
 	}
-	if c.rare && c.endHolds() {
+	if moved {
 		c.findAll()
 	}
 }
@@ -95,20 +93,6 @@ func (o *Op) costOf(a *ask) int64 {
 		return 1
 	}
 	return o.Cost
-}
-
-// endHolds ends the holds of all pairs that have ended by now, and reports whether there were any.
-func (c *call) endHolds() (ended bool) {
-	for i := range c.ops {
-		o := &c.ops[i]
-		if o.cells != nil && o.cells.IsDue(c.now) {
-			ended = o.shard.endHolds(o.Pair.id, c.now, c.offset) || ended
-		}
-		if o.shard.shared > 0 {
-			ended = o.shard.endHolds(o.Pair.shared, c.now, c.offset) || ended
-		}
-	}
-	return ended
 }
 
 // close unlocks the shards. It clears pointers, so that the room keeps neither limits nor a table that has grown in memory.
@@ -128,19 +112,19 @@ func (c *call) close() {
 
 // findAll finds the records of all pairs. It finds them again after records were added, which may have moved others.
 func (c *call) findAll() {
-	for i := range c.ops {
-		c.find(&c.ops[i])
+	ops := c.ops
+	for i := range ops {
+		c.find(&ops[i])
 	}
 }
 
-// find finds the records of o. All states of siblings are the pair's own, or all are shared. The state of a limit in flight
-// is the record of the cells.
+// find finds the records of o, and opens its states. All states of siblings are the pair's own, or all are shared. The state of a limit in
+// flight is the record of the cells.
 func (c *call) find(o *Op) {
 	own, _ := o.shard.of(o.Pair.id)
 	var shared []record
 	if o.shard.shared > 0 {
 		shared, _ = o.shard.of(o.Pair.shared)
-		c.rare = true
 	}
 	run := own
 	if len(run) == 0 {
@@ -150,16 +134,17 @@ func (c *call) find(o *Op) {
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
 		o.record, o.cells = &run[0], o.shard.cells.At(run[0].Extra)
 		o.cost, o.count, o.banned = o.cells.Sum(c.now)
-		c.rare = true
 	}
 	c.lacks = c.lacks || o.Kind == Hold
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]
-		a.id, a.Cells = o.Pair.id, o.cells
+		a.id, a.Limit, a.Cells = o.Pair.id, &o.Limits[i], o.cells
+		a.Logs, a.Now, a.Offset = &o.shard.logs, c.now, c.offset
 		if !a.Pick(own) && a.Pick(shared) {
 			a.id = o.Pair.shared
 		}
+		a.Open()
 		if o.Kind == Take && (a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0) {
 			c.lacks = true
 		}
@@ -168,69 +153,71 @@ func (c *call) find(o *Op) {
 
 // take charges all claims if every enforced one is admitted, and then the dry runs that fit as well.
 func (c *call) take(answers []Answer) {
-	if len(c.ops) > 1 {
-		c.sumUp()
-	}
 	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
-	if admitted {
-		c.chargeAll(false)
-	}
 	if c.dryRuns {
+		for i := range c.ops {
+			if admitted {
+				c.charge(&c.ops[i], false)
+			}
+		}
 		if c.overlap { // the charges may have placed and moved records
 			c.findAll()
 		}
-		if c.decide(true); admitted {
-			if c.lacks {
-				c.placeAll(true)
-			}
-			c.chargeAll(true)
+		if c.decide(true); admitted && c.lacks {
+			c.placeAll(true)
 		}
 	}
-	c.report(answers)
+	ops := c.ops
+	for i := range ops {
+		o := &ops[i]
+		if admitted {
+			c.charge(o, c.dryRuns)
+		}
+		if !c.overlap {
+			answers = o.report(answers)
+		}
+	}
+	for i := 0; c.overlap && i < len(ops); i++ { // the charges of other ops may have changed the states
+		c.find(&ops[i])
+		answers = ops[i].report(answers)
+	}
 }
 
-// sumUp adds up the costs of all asks of the same state, or of siblings: separately for peeks, and separately for dry
-// runs, which must not make others fail. It reports whether any sum has changed.
-func (c *call) sumUp() (changed bool) {
+// costsBeside returns the costs of all other asks of the state of a, which is o's, or of siblings: separately for peeks, and separately for
+// dry runs, which must not make others fail.
+func (c *call) costsBeside(o *Op, a *ask) (sum int64) {
 	for i := range c.ops {
-		o := &c.ops[i]
-		if !c.mayOverlap(o) { // all sums are single costs
+		q := &c.ops[i]
+		if o == q || o.DryRun != q.DryRun || o.Kind == Peek || q.Kind == Peek {
 			continue
 		}
-		c.overlap = true
-		for j := range o.asks {
-			a := &o.asks[j]
-			asked := o.costOf(a)
-			for k := range c.ops {
-				q := &c.ops[k]
-				for m := range q.asks {
-					b := &q.asks[m]
-					if o != q && o.DryRun == q.DryRun && o.Kind != Peek && q.Kind != Peek && a.Limit.Kind == b.Limit.Kind && a.id == b.id {
-						asked = min(asked+q.costOf(b), algorithm.MaxExact)
-					}
-				}
+		for j := range q.asks {
+			if b := &q.asks[j]; a.id == b.id && a.Limit.Kind == b.Limit.Kind {
+				sum = min(sum+q.costOf(b), algorithm.MaxExact)
 			}
-			changed = changed || asked != a.asked
-			a.asked = asked
 		}
 	}
-	return changed
+	return sum
 }
 
-// mayOverlap reports whether states of o may be states of another op: they are of one pair, or pairs share them.
-func (c *call) mayOverlap(o *Op) bool {
+// mayOverlap reports whether states of an op may be states of another one: they are of one pair, or pairs share them.
+func (c *call) mayOverlap() bool {
 	for i := range c.ops {
-		if q := &c.ops[i]; q != o && (o.Pair.id == q.Pair.id || o.shard == q.shard && o.shard.shared > 0) {
-			return true
+		for j := range c.ops[:i] {
+			if o, q := &c.ops[i], &c.ops[j]; o.Pair.id == q.Pair.id || o.shard == q.shard && o.shard.shared > 0 {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// decide decides the dry runs or all ops, in order: that mends states of a clock that has gone back. It reports whether all ops
-// but the dry runs are admitted.
+// decide decides the dry runs or all ops. It reports whether all ops but the dry runs are admitted.
 func (c *call) decide(dryRuns bool) bool {
 	admitted, ops := true, c.ops
+	if len(ops) > 1 {
+		c.overlap = c.overlap || c.mayOverlap()
+	}
 	for i := range ops {
 		o := &ops[i]
 		if dryRuns && !o.DryRun {
@@ -240,7 +227,10 @@ func (c *call) decide(dryRuns bool) bool {
 		o.fits = true
 		for j := range asks {
 			a := &asks[j]
-			if a.retry, a.wait = a.Open(a.asked), 0; a.Cells != nil {
+			if a.asked = o.costOf(a); c.overlap {
+				a.asked = min(a.asked+c.costsBeside(o, a), algorithm.MaxExact)
+			}
+			if a.retry, a.wait = a.Wait(a.asked), 0; a.Cells != nil {
 				o.delay(a)
 			}
 			if a.retry != 0 && !o.takeTurn(a) {
@@ -290,57 +280,41 @@ func (o *Op) takeTurn(a *ask) (ok bool) {
 	return ok
 }
 
-// chargeAll charges the dry runs that fit, or the others, or holds their cost.
-func (c *call) chargeAll(dryRuns bool) {
-	ops := c.ops
-	for i := range ops {
-		o := &ops[i]
-		if c.overlap { // earlier ops may have moved records
-			c.find(o)
+// charge charges o, or holds its cost, if it fits and is one of the dry runs or of the others.
+func (c *call) charge(o *Op, dryRuns bool) {
+	if !o.fits || o.DryRun != dryRuns {
+		return
+	}
+	if c.overlap { // earlier ops may have moved records and changed states
+		c.find(o)
+	}
+	switch o.Kind {
+	case Hold:
+		o.cells.Hold(c.now, o.Cost, 1, o.Limits)
+		c.changed(o)
+	case Take:
+		if c.overlap { // the siblings of one call may be too many
+			c.place(o)
 		}
-		switch {
-		case o.DryRun != dryRuns || !o.fits:
-		case o.Kind == Hold:
-			o.cells.Hold(c.now, o.Cost, 1, o.Limits)
-			c.changed(o)
-		case o.Kind == Take:
-			c.charge(o, o.Cost)
-		}
+		o.add(o.Cost)
 	}
 }
 
-func (o *Op) openAll() {
-	for i := range o.asks {
-		o.asks[i].Open(0)
+// report sets the first answers to what o is told, and returns the others.
+func (o *Op) report(answers []Answer) []Answer {
+	asks := o.asks
+	for i := range asks {
+		a, answer := &asks[i], &answers[i]
+		answer.Retry, answer.Wait = a.retry, a.wait
+		if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
+			answer.Usage.Hold(o.heldOf(a), o.banned)
+		}
 	}
+	return answers[len(asks):]
 }
 
-func (c *call) report(answers []Answer) {
-	ops := c.ops
-	for i := range ops {
-		o := &ops[i]
-		if c.overlap { // other ops may have changed the states
-			c.find(o)
-			o.openAll()
-		}
-		asks := o.asks
-		for j := range asks {
-			a, answer := &asks[j], &answers[j]
-			answer.Retry, answer.Wait = a.retry, a.wait
-			if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
-				answer.Usage.Hold(o.heldOf(a), o.banned)
-			}
-		}
-		answers = answers[len(asks):]
-	}
-}
-
-// charge adds cost to the states of o.
-func (c *call) charge(o *Op, cost int64) {
-	if c.overlap { // the siblings of one call may be too many, and other ops may have changed the states
-		c.place(o)
-		o.openAll()
-	}
+// add adds cost to the states of o.
+func (o *Op) add(cost int64) {
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]

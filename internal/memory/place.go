@@ -17,7 +17,7 @@ func (c *call) placeAll(dryRun bool) bool {
 		return true
 	}
 	c.findAll()
-	return !c.sumUp() || c.decide(dryRun)
+	return c.decide(dryRun)
 }
 
 // place gives o the records that it lacks for what it charges, or remembers as cells. That may move the records of others and, in a

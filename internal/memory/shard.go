@@ -142,7 +142,7 @@ func (s *shard) chargeEnded(id, shared uint64, cost, now int64, a *algorithm.Sta
 		run, _ := s.of(id)
 		a.Pick(run)
 	}
-	a.Open(cost)
+	a.Open()
 	a.Limit.Row.Charge(a, cost)
 	s.noteEnds(id)
 }
