@@ -16,6 +16,9 @@ export GOWORK = off
 test lint: export GOFLAGS := $(GOFLAGS) -trimpath -tags=nomsgpack '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
 	-gcflags=github.com/spillgate/...=-dwarf=false -gcflags=github.com/yuin/...=-dwarf=false \
 	-gcflags=google.golang.org/...=-dwarf=false
+# The newest release of the installed Go tests and lints. make test would otherwise run the short tests with it as well.
+NEWEST = $(eval NEWEST := $(addsuffix +auto,$(shell .ci/toolchains)))$(NEWEST)
+test lint: export GOTOOLCHAIN = $(NEWEST)
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 
