@@ -61,15 +61,15 @@ local function find(l, now)
   end
   local newest = tonumber(last[2])
   l.newest, l.used = newest or 0, 0
-  return not last.err and not (newest and (newest > now + l.micros or string.match(last[1], '^%d+:') ~= text(newest) .. ':'))
+  return not last.err and not (newest and (newest > now + l.micros or string.find(last[1], text(newest) .. ':', 1, true) ~= 1))
 end
 
 -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
 -- set that makes no sense goes.
 function log.open(l, words, place, now)
   local kind, kept = unpackWords(twoWords, words, place)
-  l.kept, l.key = kept, l.pair.key .. ':' .. text(l.micros)
-  local isGood, since = kind == l.kind and find(l, now), now - l.micros
+  l.kept, l.key, l.past = kept, l.pair.key .. l.keyEnd, text(now - l.micros)
+  local isGood = kind == l.kind and find(l, now)
   if isGood and l.newest > now and l.state then
     local after = '(' .. text(now)
     local n = call('ZCOUNT', l.key, after, '+inf')
@@ -81,8 +81,8 @@ function log.open(l, words, place, now)
   elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
     l.kept = 0
   end
-  if isGood and l.newest > since then
-    l.used = call('ZCOUNT', l.key, '(' .. text(since), '+inf')
+  if isGood and l.newest > now - l.micros then
+    l.used = call('ZCOUNT', l.key, '(' .. l.past, '+inf')
   end
   if isGood and l.used <= maxMembers and l.newest <= now then
     return l.used
@@ -95,7 +95,7 @@ end
 function log.charge(l, now, cost)
   local fresh = l.used == 0
   if l.newest > 0 then
-    call('ZREMRANGEBYSCORE', l.key, '-inf', text(now - l.micros))
+    call('ZREMRANGEBYSCORE', l.key, '-inf', l.past)
   end
   add(l, now, min(cost, maxMembers - l.used))
   return keep(l, now, fresh)
@@ -118,7 +118,7 @@ function log.ends(text)
 end
 
 function log.compile(l)
-  l.mostGranted = max(0, maxMembers - l.rate)
+  l.mostGranted, l.keyEnd = max(0, maxMembers - l.rate), ':' .. text(l.micros)
 end
 
 algorithms[12] = log
