@@ -10,9 +10,9 @@ local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
 -- untilUsed returns how long after now a bucket takes to drain to a level, which for a sibling does not include what bans have added.
 function bucket.untilUsed(l, now, target)
-  local level, at, rate = l.level, l.at, l.rate
+  local _, rate, level, at, _, raised = l.words()
   if l.isSibling then
-    target = target + l.raised
+    target = target + raised
   end
   if level <= target then
     return 0
@@ -47,82 +47,27 @@ local function read(l, now, tag, _, level, at, busy, raised)
       level = ticks > floorDiv(most - level, l.rate) and most or level + ticks * l.rate
     end
     at, busy = now, min(busy, now)
-    l.level, l.at, l.busy, l.raised = level, at, busy, raised
+    l.set(level, at, busy, raised)
     rewrite(l)
   end
   return level, at, busy, raised
 end
 
-function bucket.words(l)
-  return l.tag, l.rate, l.level, l.at, l.busy, l.raised
-end
-
--- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
-function bucket.open(l, text, place, now)
-  local tag, rate, level, at, busy, raised = unpackWords(sixWords, text, place)
-  if tag ~= l.tag or rate ~= l.rate or at > now or level > maxExact or raised > maxExact then
-    level, at, busy, raised = read(l, now, tag, rate, level, at, busy, raised)
-    if not level then
-      return nil
-    end
-    now = max(at, now)
-  end
-  local unit, passed = l.unit, now - at
-  local rest = passed % unit
-  level = level - (passed - rest) / unit * rate
-  if level <= 0 or level <= rate and level * unit <= rate * rest then
-    level, at = 0, now
-  else
-    at = now - rest
-  end
-  l.level, l.at, l.busy, l.raised = level, at, busy, raised
-  return level
-end
-
 -- join makes an opened bucket as full as its fullest sibling. What it did not hold itself is not given back.
 function bucket.join(l, now)
-  if l.others > l.level then
-    local at = max(l.at, now)
-    l.level, l.at, l.busy, l.raised = l.others, at, at, 0
+  local _, _, level, at = l.words()
+  if l.others > level then
+    at = max(at, now)
+    l.set(l.others, at, at, 0)
   end
-end
-
--- fill raises the level of an opened bucket, and returns when that has drained.
-local function fill(l, before, level)
-  local at = l.at
-  if before < l.period then
-    l.busy = at
-  end
-  if l.raised > before then
-    l.raised = before
-  end
-  if level > maxExact then
-    level = maxExact
-  end
-  l.level = level
-  return at + level / l.rate * l.unit
-end
-
--- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, before the bucket joined its
--- siblings, a ban raises the level, so that the next request fits when the ban ends.
-function bucket.charge(l, now, cost, before)
-  local level, period = l.level, l.period
-  local ends = fill(l, level, level + cost * period)
-  if l.ban > 0 then
-    local last, charged = l.full - period, l.level
-    if (before or level) <= last and charged > last then
-      ends = fill(l, charged, max(charged, last + l.rate * ceilDiv(l.ban + max(0, now - l.at), l.unit)))
-      l.raised = l.raised + l.level - charged
-    end
-  end
-  return ends
 end
 
 -- booked returns the level of an opened bucket before and after a booking: a charge for a request that waits for its turn. Until its
 -- turn, the bucket is more than full. While the pair is banned, the level before is at least what drains until the ban ends: the
 -- turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when they no longer do.
 function bucket.booked(l, now, cost)
-  local level, at, ban = l.level, l.at, l.pair.bannedUntil - now
+  local _, _, level, at = l.words()
+  local ban = l.pair.bannedUntil - now
   if ban > 0 then
     level = max(level, min(l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
   end
@@ -140,7 +85,7 @@ function bucket.book(l, now, cost)
   if over > 0 then
     level = l.full + l.rate * ceilDiv(over, l.rate)
   end
-  return fill(l, before, level)
+  return l.charge(l, now, cost, math.huge, before, level) -- begins no ban
 end
 
 -- left returns how much of a level is left after some time at least.
@@ -173,8 +118,8 @@ function bucket.refund(l, now, at, turn, cost)
   elseif at < last then
     sure = max(left(l, all, now - at), at >= busy and min(all, l.period) or 0)
   end
-  l.level, l.at, l.busy = max(0, level - sure), last, max(0, at < last and last or busy) -- charges since then found less
-  l.raised = min(raised, l.level)
+  local rest = max(0, level - sure)
+  l.set(rest, last, max(0, at < last and last or busy), min(raised, rest)) -- charges since then found less
   if sure > 0 and level > 0 then
     store(l)
   end
@@ -183,7 +128,7 @@ end
 -- giveBack lowers all siblings by n requests, at most by what was used. A ban stays. A bucket drains as before, and a refund still
 -- knows what was charged since.
 function bucket.giveBack(l, now, n)
-  if l.ban > 0 and max(l.level, l.others) > l.full - l.period then
+  if l.ban > 0 and max(usedOf(l), l.others) > l.full - l.period then
     return
   end
   local siblings = l.siblings or none
@@ -195,7 +140,7 @@ function bucket.giveBack(l, now, n)
     else -- only what was used, and not the ban of another rate
       raised = raised + n * l.period
     end
-    one.level, one.at, one.busy, one.raised = level, at, busy, min(raised, level)
+    one.set(level, at, busy, min(raised, level))
     if not one.state.isNew then
       store(one)
     end
@@ -214,11 +159,56 @@ function bucket.sizeOf(tag, rate)
   return tickOf[tag % 4] and rate > 0 and rate <= maxExact and 6
 end
 
--- compile adds to a limit what the functions of a bucket need of it.
+-- compile adds to a limit what the functions of a bucket need, and the functions that most requests call. These keep the numbers of the
+-- limit and its opened state in variables, which are faster than fields. Other functions read the state by words, and change it by set.
 function bucket.compile(l)
-  l.tag = l.kind + (l.unit == 1 and 0 or l.unit == 1000 and 1 or l.unit == 1000000 and 2 or 3)
-  l.period, l.sibling, l.least = ceilDiv(l.micros, l.unit), l.rate, 0
-  l.full, l.lasts, l.drains = l.capacity * l.period, l.ban, l.period * l.unit / l.rate
+  local rate, unit, ban = l.rate, l.unit, l.ban
+  local tag = l.kind + (unit == 1 and 0 or unit == 1000 and 1 or unit == 1000000 and 2 or 3)
+  local period, pace = ceilDiv(l.micros, unit), unit / rate
+  local full = l.capacity * period
+  local last, level, at, busy, raised = full - period, 0, 0, 0, 0
+  l.tag, l.sibling, l.period, l.full, l.least, l.lasts, l.drains = tag, rate, period, full, 0, ban, period * pace
+
+  function l.words() return tag, rate, level, at, busy, raised end
+
+  function l.set(...) level, at, busy, raised = ... end
+
+  -- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
+  function l.open(_, text, place, now)
+    local itsTag, itsRate, left, since, busySince, byBans = unpackWords(sixWords, text, place)
+    if itsTag ~= tag or itsRate ~= rate or since > now or left > maxExact or byBans > maxExact then
+      left, since, busySince, byBans = read(l, now, itsTag, itsRate, left, since, busySince, byBans)
+      if not left then
+        return nil
+      end
+      now = max(since, now)
+    end
+    local passed = now - since
+    local rest = passed % unit
+    left = left - (passed - rest) / unit * rate
+    if left <= 0 or left <= rate and left * unit <= rate * rest then
+      left, rest = 0, 0
+    end
+    level, at, busy, raised = left, now - rest, busySince, byBans
+    return left
+  end
+
+  -- charge adds cost, even if it does not fit, and returns when that has drained. If that leaves less than one request free where one was,
+  -- before the bucket joined its siblings, a ban raises the level, so that the next request fits when the ban ends. book gives the levels
+  -- before and after the charge.
+  function l.charge(_, now, cost, own, before, after)
+    before = before or level
+    after = after or before + cost * period
+    level = after < maxExact and after or maxExact
+    busy = before < period and at or busy
+    raised = raised < before and raised or before
+    if ban > 0 and level > last and (own or before) <= last then
+      local charged = level
+      level = min(max(charged, last + rate * ceilDiv(ban + max(0, now - at), unit)), maxExact)
+      raised = raised + level - charged
+    end
+    return at + level * pace
+  end
 end
 
 algorithms[0] = bucket

@@ -131,7 +131,11 @@ end
 
 -- usedOf returns what an opened state has used: requests, or the level of a bucket, where siblings do not see what bans have added.
 local function usedOf(l)
-  return l.used or l.level - (l.isSibling and l.raised or 0)
+  if l.used then
+    return l.used
+  end
+  local _, _, level, _, _, raised = l.words()
+  return l.isSibling and level - raised or level
 end
 
 -- untilSiblings returns how long after now the siblings of a limit take to have used no more than target: at least wait.

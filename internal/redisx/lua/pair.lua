@@ -141,7 +141,7 @@ end
 -- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book. A limit with siblings joins them
 -- first. A bucket begins no ban if its level before is too high: it is the limit's own, unless the caller gives math.huge.
 local function chargeState(l, now, cost, charge, before)
-  before = before or l.level
+  before = before or usedOf(l)
   if l.siblings then
     makeRoom(l, now)
     l.algorithm.join(l, now, cost)
