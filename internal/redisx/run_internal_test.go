@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,10 +70,15 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 func TestStoredStatesSayWhatTheServerWouldReport(t *testing.T) {
 	plain, apart := frozenStore(t), frozenStore(t)
 	claim := func(key, limits string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits(limits)} }
+	var windows []string
+	for i := range 31 {
+		windows = append(windows, fmt.Sprintf("9/%dm;sliding-window;buckets=60", i+1))
+	}
 	requests := map[string][]core.Claim{
 		"ticks of 1 µs, 1 ms and 1 s":    {claim("ticks", "10/s, 97/3s;burst=40, 10/3h, 999983/315359999999ms")},
 		"several states":                 {claim("states", "7/m, 20/h;fixed-window, 9/d;sliding-window, 8/day;tz=Europe/Berlin")},
 		"a sliding window, then others":  {claim("order", "9/m;sliding-window;buckets=7, 9/7s;fixed-window, 6/h")},
+		"more words than one pack makes": {claim("words", strings.Join(windows[:16], ", ")), claim("words", strings.Join(windows[16:], ", "))},
 		"60 sub-buckets":                 {claim("sub-buckets", "9/m;sliding-window;buckets=60")},
 		"a ban":                          {claim("ban", "3/m;ban=1h, 9/d")},
 		"a log":                          {claim("log", "5/m;sliding-log, 5/m")},

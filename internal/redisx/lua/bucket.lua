@@ -169,7 +169,7 @@ function bucket.compile(l)
   local last, level, at, busy, raised = full - period, 0, 0, 0, 0
   l.tag, l.sibling, l.period, l.full, l.least, l.lasts, l.drains = tag, rate, period, full, 0, ban, period * pace
 
-  function l.words() return tag, rate, level, at, busy, raised end
+  function l.words(...) return tag, rate, level, at, busy, raised, ... end
 
   function l.set(...) level, at, busy, raised = ... end
 

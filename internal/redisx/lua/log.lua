@@ -101,8 +101,6 @@ function log.charge(l, now, cost)
   return keep(l, now, fresh)
 end
 
-function log.words(l) return l.kind, l.kept end
-
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
 function log.refund(l, now, at, _, cost)
   local n = call('ZCOUNT', l.key, text(at), text(at))
@@ -119,6 +117,7 @@ end
 
 function log.compile(l)
   l.mostGranted, l.keyEnd = max(0, maxMembers - l.rate), ':' .. text(l.micros)
+  function l.words(...) return l.kind, l.kept, ... end
 end
 
 algorithms[12] = log

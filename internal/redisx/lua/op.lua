@@ -302,7 +302,7 @@ end
 -- doPlain does the same for a plain plan if each pair has just the states of the plan and no cells: then the limits read and write these
 -- where they are. It returns nil for other pairs, and if a state has to change because the clock went back.
 local function doPlain(plan, keyList, first, now, n)
-  local pairs, charges, isRead, out = plan.pairs, plan.charges, plan.isRead and plan.charges, out
+  local pairs, op, charges, isRead, out = plan.pairs, plan.ops[1], plan.charges, plan.isRead, out
   for k = 1, #pairs do
     local pair, key = pairs[k], keyList[first + k]
     local value = tryCall('HGET', key, 's') or pair.blank
@@ -321,15 +321,13 @@ local function doPlain(plan, keyList, first, now, n)
         if wait > 0 and l.op.turn > 0 then
           wait = bookTurn(l, wait, now)
         end
-        if wait >= -1 then
-          charges = false
-        end
+        charges = charges and wait < -1
       end
       l.wait = wait
     end
   end
-  local ahead = charges and plan.ops[1].does == lend and aheadOf(plan.ops[1], now) or 0
-  for k = 1, charges and plan.ops[1].cost + ahead > 0 and #pairs or 0 do
+  local ahead = charges and op.does == lend and aheadOf(op, now) or 0
+  for k = 1, charges and op.cost + ahead > 0 and #pairs or 0 do
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
@@ -342,15 +340,11 @@ local function doPlain(plan, keyList, first, now, n)
       end
     end
     if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough
-      local l, head = pair[1], pair.head
+      local head = pair.head
       if last > head or now > head then
         head = headOf(last, now)
       end
-      local text = pack(l.formBehindHead, head, l.words(l))
-      for i = 2, #pair do
-        l = pair[i]
-        text = text .. pack(l.form, l.words(l))
-      end
+      local text = pack(pair.form, head, pair.words())
       write(pair, text, head, now)
       out[n + k] = text
     end

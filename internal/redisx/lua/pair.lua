@@ -59,17 +59,15 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
     identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0, others = 0,
     lasts = floorDiv(kind, 24), drains = 0, -- for how many microseconds a charge counts, plus how many for each request
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
-    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book, words = algorithm.words,
+    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book,
   }
-  if algorithm.compile then
-    algorithm.compile(l)
-  end
+  algorithm.compile(l)
   l.size = sizeOf(algorithm, l.tag, l.sibling)
   if not l.size or l.full > maxExact then
     return nil
   end
   l.own = {kind = kind, sibling = l.sibling, algorithm = algorithm, text = '', ends = 0, isNew = false} -- its state, unless another has it
-  l.form, l.formBehindHead = formats[l.size], formats[l.size + 1]
+  l.form = formats[l.size]
   l.blank = pack(twoWords, l.tag, l.sibling) .. string.rep('\0', word * (l.size - 2))
   return l
 end
@@ -106,7 +104,7 @@ end
 
 -- rewrite sets the text of the state of a limit to what the limit says.
 local function rewrite(l)
-  l.state.text, l.pair.dirty = pack(l.form, l.words(l)), true
+  l.state.text, l.pair.dirty = pack(l.form, l.words()), true
 end
 
 -- store stores the opened state of a limit.

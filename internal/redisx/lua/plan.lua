@@ -31,7 +31,8 @@ local function newPair()
   return pair
 end
 
--- addState has a pair have the state of a limit, and returns whether it has one of that kind.
+-- addState has a pair have the state of a limit, and returns whether it has one of that kind. The pair's function words returns the words
+-- of all its states: for a pair with one limit, it is the function of the limit.
 local function addState(pair, l)
   local shared = pair.kinds[-l.kind] -- miniredis allocates all up to a large number that is a positive index
   pair.kinds[-l.kind] = true
@@ -41,15 +42,18 @@ local function addState(pair, l)
     end
   end
   if not l.isStateless then
+    local before, words = pair.words, l.words
     l.place, pair.blank = #pair.blank + 1, pair.blank .. l.blank
     table.insert(pair, l)
+    pair.form = formats[#pair.blank / word]
+    pair.words = before and function(...) return before(words(...)) end or words
   end
   return shared
 end
 
 -- newPlan reads a plan. Its ops are those that settle, the dry runs, and the others, which are decided together. Its list decided has the
 -- limits of the ops that are decided. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of
--- their pairs, and each limit has a state of its own: unless its text begins with a minus sign.
+-- their pairs, each limit has a state of its own, and a pair is no longer than maxWords: unless its text begins with a minus sign.
 local function newPlan(text)
   local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0, isRead = true}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
@@ -90,6 +94,7 @@ local function newPlan(text)
     elseif op.does ~= ban then
       l.op, l.pair = op, pair
       plan.shared = addState(pair, l) or plan.shared
+      isPlain = isPlain and pair.form ~= nil
       table.insert(op.limits, l)
       if l.rate > 0 then
         table.insert(op.charged, l)
@@ -103,6 +108,7 @@ local function newPlan(text)
   end
   plan.isPlain = isPlain and not plan.shared
   plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
+  plan.isRead = plan.isRead and plan.charges
   return plan
 end
 

@@ -49,5 +49,5 @@ local function run(keyList, args)
     end
   end
   out[1] = pack(twoWords, now, repaired)
-  return filled == 2 and out[1] .. out[2] or table.concat(out, '', 1, filled) -- .. is faster
+  return filled == 2 and out[1] .. out[2] or concat(out, '', 1, filled) -- .. is faster
 end

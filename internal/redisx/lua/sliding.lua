@@ -110,10 +110,6 @@ function sliding.join(l, now, cost)
   end
 end
 
-function sliding.words(l)
-  return unpack(l.ring, 1, l.size)
-end
-
 -- refund takes back a charge of cost from the sub-bucket of an earlier instant, of all siblings, as far as it still counts.
 function sliding.refund(l, _, at, _, cost)
   local siblings = l.siblings or none
@@ -149,6 +145,14 @@ end
 function sliding.compile(l)
   l.width, l.sibling, l.lasts = l.unit, l.unit, l.micros + l.unit
   l.n = ceilDiv(l.micros, l.width) + 1
+
+  function l.words(...)
+    local ring, size, more = l.ring, l.size, ... and {...} or none -- more words are of the states behind it
+    for i = 1, #more do
+      ring[size + i] = more[i]
+    end
+    return unpack(ring, 1, size + #more)
+  end
 end
 
 algorithms[8] = sliding

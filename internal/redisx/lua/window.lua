@@ -62,8 +62,6 @@ function window.charge(l, _, cost)
   return l.ends
 end
 
-function window.words(l) return l.kind, l.used, l.start, l.ends end
-
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
   if l.used > 0 and at >= l.start and at < l.ends then
@@ -75,6 +73,10 @@ end
 function window.ends(text)
   local _, used, _, ends = unpackWords(fourWords, text)
   return used == 0 and 0 or ends
+end
+
+function window.compile(l)
+  function l.words(...) return l.kind, l.used, l.start, l.ends, ... end
 end
 
 algorithms[4] = window

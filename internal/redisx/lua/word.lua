@@ -28,7 +28,7 @@ local wordsWithoutStruct = { -- the same functions
 
 local struct = rawget(_G, 'struct') or wordsWithoutStruct
 local pack, unpackWords = struct.pack, struct.unpack
-local format, sub, byte, unpack = string.format, string.sub, string.byte, unpack
+local format, sub, byte, unpack, concat = string.format, string.sub, string.byte, unpack, table.concat
 local call, tryCall = redis.call, redis.pcall
 
 -- formats[n] is the format of n words, nil if n is no whole number, or too many for one call. An 'L' is faster than an
