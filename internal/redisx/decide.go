@@ -72,8 +72,8 @@ func (s *decider) do(ctx context.Context, j *job, begun time.Time, how routing) 
 	switch {
 	case err == nil:
 	case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
-		s.server.setRouting(bySlot)
-		return s.do(ctx, j, time.Now(), bySlot)
+		s.server.setRouting(byIdentity)
+		return s.do(ctx, j, time.Now(), byIdentity)
 	case isMigrating(err) && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1):
 		return s.do(ctx, j, time.Now(), byKey)
 	}

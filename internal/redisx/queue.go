@@ -125,7 +125,7 @@ func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads bool) {
 		}
 	}
 	switch n := len(q.inFlight); {
-	case n == 0 && q.load == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as slots or identities
+	case n == 0 && q.load == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as identities
 		delete(s.byRoute, q.route)
 	case q.load > 0 && q.lead == nil && n < s.server.maxRuns && !q.armed:
 		q.arm(s, now)
@@ -236,7 +236,7 @@ func (s *queues) run(ctx context.Context, r *run) {
 	}
 	apart := hasCode(err, "CROSSSLOT")
 	if apart { // a client that wraps one of a Redis Cluster
-		s.server.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
+		s.server.routing.CompareAndSwap(uint32(anyKeys), uint32(byIdentity))
 	}
 	if apart || isMigrating(err) {
 		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })

@@ -493,7 +493,3 @@ func TestSecretHidesIdentities(t *testing.T) {
 	expect.Equal(t, one.tagOf(one.key("r", "ann")), one.tagOf(one.key("s", "ann")), "the rules of an identity are in different slots")
 	expect.NotEqual(t, one.key("r", ""), one.key("r", "ann"), "two identities have one key")
 }
-
-func TestSlotsMatchRedis(t *testing.T) {
-	expect.Equal(t, slotOf("123456789"), 0x31C3, "CRC-16 of the check string")
-}

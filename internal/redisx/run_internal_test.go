@@ -180,7 +180,7 @@ func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 		err := errors.Join(p.failure, p.read())
 		expect.True(t, err == nil && p.usages[0].Remaining == 4, "%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 	}
-	expect.Equal(t, queues.server.how(), bySlot, "after CROSSSLOT the routing (by slot)")
+	expect.Equal(t, queues.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
 }
 
 // The caller that leads a run may give up: the others still get their replies.
@@ -293,7 +293,7 @@ func (row sharedFailure) test(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
 	claims := []core.Claim{{Key: "k", Limits: rule.Limits}}
 	if row.twoSlots {
-		s.decider.server.setRouting(bySlot)
+		s.decider.server.setRouting(byIdentity)
 		claims = append(claims, core.Claim{Key: "other", Limits: rule.Limits})
 	}
 	for failed := row.mostRuns; ; failed += row.mostRuns {
@@ -441,7 +441,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 		"reset":  func() error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
 		"run":    func() error { return s.decider.server.run(ctx, []*job{s.jobOf(t, one)}) },
 		"two slots": func() error {
-			s.decider.server.setRouting(bySlot)
+			s.decider.server.setRouting(byIdentity)
 			_, err := s.Take(ctx, []core.Claim{one, other}, nil)
 			return err
 		},
@@ -536,7 +536,7 @@ func TestSettlementOverSeveralSlots(t *testing.T) {
 		settlements = append(settlements, core.Settlement{Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
 	}
 	must.Do(t, s.Settle(t.Context(), settlements))
-	expect.Equal(t, s.decider.server.how(), bySlot, "after CROSSSLOT the routing (by slot)")
+	expect.Equal(t, s.decider.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
 	for _, c := range claims {
 		expect.Equal(t, s.remains(t, c), 9, "%s: remaining", c.Key)
 	}

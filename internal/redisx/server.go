@@ -63,7 +63,7 @@ func newServer(client redis.UniversalClient) *server {
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		s.setRouting(bySlot)
+		s.setRouting(byIdentity)
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	case *redis.Ring:

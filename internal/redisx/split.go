@@ -5,7 +5,6 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,40 +19,17 @@ type routing uint32
 
 const (
 	anyKeys    routing = iota // all: one server, or the master of a Sentinel
-	bySlot                    // keys of one hash slot: a Redis Cluster
-	byIdentity                // keys of one identity: a Ring, which does not say where a key is
+	byIdentity                // keys of one identity, which share a slot of a Redis Cluster and a shard of a Ring
 	byKey                     // one pair's: a slot that is migrating
 )
 
-// slots is the number of hash slots of a Redis Cluster.
-const slots = 16384
-
-// routeOf returns a name that is the same for all keys that one run may use together.
+// routeOf returns a name that is the same for all keys that one run may use together. On a Cluster, that is not the slot: there are so many
+// that requests of two identities seldom share one.
 func (how routing) routeOf(key string, l *layout) string {
-	switch how {
-	case bySlot:
-		return strconv.Itoa(slotOf(l.tagOf(key)))
-	case byIdentity:
+	if how == byIdentity {
 		return l.tagOf(key)
 	}
 	return key
-}
-
-// slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
-// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.
-func slotOf(tag string) int {
-	var crc uint16
-	for i := range len(tag) {
-		crc ^= uint16(tag[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return int(crc) % slots
 }
 
 // split sets the route of j and, if its keys have several, its parts. The parts share the ops of j, which split puts
