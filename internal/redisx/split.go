@@ -62,19 +62,11 @@ func (s *decider) decideParts(ctx context.Context, j *job) error {
 		}
 	}
 	for i := range j.ops {
-		o := &j.ops[i]
-		if o.bans = o.does == take && slices.ContainsFunc(o.limits, func(l algorithm.Limit) bool { return l.Ban > 0 }); o.bans {
-			o.does = hold
+		if o := &j.ops[i]; o.does == take && slices.ContainsFunc(o.limits, func(l algorithm.Limit) bool { return l.Ban > 0 }) {
+			o.does, o.bans = hold, true
 		}
 	}
-	err := s.doParts(ctx, j.parts, false)
-	err = cmp.Or(err, s.settleParts(ctx, j.parts))
-	for i := range j.ops {
-		if o := &j.ops[i]; o.bans {
-			o.does, o.bans = take, false
-		}
-	}
-	return err
+	return cmp.Or(s.doParts(ctx, j.parts, false), s.settleParts(ctx, j.parts))
 }
 
 // doParts does parts at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
