@@ -39,13 +39,13 @@ type distant struct{ requests, refills, returns atomic.Int64 }
 
 const distance = 500 * time.Microsecond
 
-func (s *distant) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
+func (s *distant) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, time.Time, error) {
 	time.Sleep(distance)
 	for i := range claims {
 		s.requests.Add(1)
 		dst = append(dst, core.Result{Allowed: true, Limit: claims[i].Limits[0], Remaining: 1000})
 	}
-	return dst, false, nil
+	return dst, time.Time{}, nil
 }
 
 func (s *distant) Lend(_ context.Context, loan core.Claim, _ []core.Settlement) (int64, []core.Result, error) {

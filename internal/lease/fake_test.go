@@ -32,7 +32,7 @@ type server struct {
 	before atomic.Pointer[func() error]
 	after  atomic.Pointer[func()] // called before the reply of a call
 	last   []core.Result          // what the last loan left
-	lasts  bool                   // denials last
+	sent   time.Time              // what Take returns
 }
 
 func newFake(t *testing.T) *fake { return (&server{now: start}).process(t) }
@@ -73,9 +73,9 @@ func (s *server) call(ctx context.Context, unused []core.Settlement, f func()) e
 
 type processStore struct{ *server }
 
-func (s processStore) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
+func (s processStore) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, time.Time, error) {
 	err := s.call(ctx, unused, func() { dst = append(dst, s.model.Take(s.now, claims)...) })
-	return dst, s.lasts, err
+	return dst, s.sent, err
 }
 
 func (s processStore) Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error) {

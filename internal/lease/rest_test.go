@@ -338,13 +338,13 @@ func TestADryRunThatWouldDenyPutsNothingBack(t *testing.T) {
 
 // The caller may repeat a denial only if the store says so.
 func TestTheStoreSaysWhetherADenialLasts(t *testing.T) {
-	for _, lasts := range []bool{false, true} {
+	for _, sent := range []time.Time{{}, time.Unix(1, 0)} {
 		s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "0/d")
-		s.lasts = lasts
+		s.sent = sent
 		s.lend(t, a, 10)
 		for _, claims := range [][]core.Claim{{b}, {a, b}} {
-			if r, got, err := s.leases.Take(t.Context(), claims, nil); err != nil || oracle.Allowed(r) || got != lasts {
-				t.Errorf("%d claims: %+v, lasts: %v, want %v, %v", len(claims), r, got, lasts, err)
+			if r, got, err := s.leases.Take(t.Context(), claims, nil); err != nil || oracle.Allowed(r) || got != sent {
+				t.Errorf("%d claims: %+v, sent %v, want %v, %v", len(claims), r, got, sent, err)
 			}
 		}
 	}

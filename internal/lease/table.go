@@ -8,7 +8,7 @@
 //	t := lease.New(store)
 //	results, ok := t.TakeLocal(claims, nil)
 //	if !ok {
-//		results, lasts, err = t.Take(ctx, claims, nil)
+//		results, sent, err = t.Take(ctx, claims, nil)
 //	}
 //
 // A key that is used again within the Lease of its rule gets an entry in a Table (table.go). The entry's lease
@@ -39,8 +39,8 @@ import (
 
 // A Store decides requests, and can charge requests ahead. Its methods first refund unused, requests that it has charged ahead.
 type Store interface {
-	// Take decides claims as core.Store does. lasts reports whether the results are a denial that the caller may repeat.
-	Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) (results []core.Result, lasts bool, err error)
+	// Take decides claims as core.Store does. If the results are a denial that the caller may repeat, sent is when the store was asked.
+	Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) (results []core.Result, sent time.Time, err error)
 
 	// Lend charges the cost of loan ahead: at most half of what remains. It returns how much, and a peek at each limit after that.
 	Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error)

@@ -136,9 +136,9 @@ func (t *Table) putBack(parts []part) {
 	}
 }
 
-// Take decides claims from leases and by the store, and appends their results to dst. lasts reports whether the results
-// are a denial that the caller may repeat.
-func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, lasts bool, err error) {
+// Take decides claims from leases and by the store, and appends their results to dst. If they are a denial that the caller may repeat,
+// sent is when the store was asked.
+func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, sent time.Time, err error) {
 	k := take{table: t, claims: claims, begun: t.now()}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := int64(deadline.Sub(t.begun)) - k.begun; left > t.timeout.Load() {
@@ -149,21 +149,21 @@ func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	for i := 0; k.warm && i < len(k.rest); i++ { // an invalid claim ends no lease; otherwise the store validates
 		if err := k.rest[i].Validate(); err != nil {
 			t.putBack(k.parts)
-			return dst, false, err
+			return dst, sent, err
 		}
 	}
 	switch {
 	case len(k.rest) == 0:
-		return append(dst, k.local...), false, nil
+		return append(dst, k.local...), sent, nil
 	case len(k.local) == 0:
 		return k.takeRest(ctx, dst)
 	}
-	rest, lasts, err := k.takeRest(ctx, nil)
+	rest, sent, err := k.takeRest(ctx, nil)
 	if err != nil {
 		t.putBack(k.parts)
-		return dst, false, err
+		return dst, sent, err
 	}
-	return k.merge(dst, rest), lasts, nil
+	return k.merge(dst, rest), sent, nil
 }
 
 // takeLocal takes what it can from leases. A request with one claim waits for a refill; several claims would wait for several.
@@ -193,27 +193,27 @@ func (k *take) takeLocal(ctx context.Context) {
 // takeRest asks the store to decide the rest. The same call returns what this process has leased of the same pairs,
 // so that its own leases cannot cause a denial. If the request is denied and this process has leased requests since, takeRest
 // asks once more.
-func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result, lasts bool, err error) {
+func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result, sent time.Time, err error) {
 	for again := false; ; again = true {
 		var unused []core.Settlement
 		if k.warm || again {
 			unused = k.collect()
 		}
-		results, lasts, err := k.table.store.Take(ctx, k.rest, unused, dst)
+		results, sent, err := k.table.store.Take(ctx, k.rest, unused, dst)
 		k.table.returned(unused, err)
 		if k.failed != nil && errors.Is(err, context.DeadlineExceeded) { // the take had no time left, so its own error says nothing
 			err = k.failed
 		}
 		if err != nil {
-			return dst, false, err
+			return dst, sent, err
 		}
 		of := results[len(dst):]
 		if isAdmitted(of) {
 			k.count(of)
-			return results, lasts, nil
+			return results, sent, nil
 		}
 		if again || !k.holdsDenied(ctx, of) {
-			return results, lasts, nil
+			return results, sent, nil
 		}
 	}
 }

@@ -183,8 +183,8 @@ func TestAColdKeyAllocatesNothing(t *testing.T) {
 
 type admitting struct{ Store }
 
-func (admitting) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
-	return append(dst, core.Result{Allowed: true, Limit: claims[0].Limits[0], Remaining: 9}), false, nil
+func (admitting) Take(_ context.Context, claims []core.Claim, _ []core.Settlement, dst []core.Result) ([]core.Result, time.Time, error) {
+	return append(dst, core.Result{Allowed: true, Limit: claims[0].Limits[0], Remaining: 9}), time.Time{}, nil
 }
 
 // TestAKeyNearItsLimitIsNotLeased checks that no refill is asked for where half of what remains is nothing.

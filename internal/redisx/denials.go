@@ -66,11 +66,11 @@ func changesOf(slots []*denySlot) (sum uint64) {
 	return sum
 }
 
-// note records a request with pairs in slots, which had changed so often when it was sent at an instant. If it was charged, or may
-// have been, the denials of its pairs end. If it was denied, and the denial lasts, the cache remembers it.
-func (c *denyCache) note(claims []core.Claim, slots []*denySlot, results []core.Result, err error, lasts bool, sent time.Time, changes uint64) {
+// note records a request with pairs in slots, which had changed so often before. If it was charged, or may have been, the denials of its
+// pairs end. If it was denied, and sent is not zero, the cache remembers the denial: the request was sent at that instant.
+func (c *denyCache) note(claims []core.Claim, slots []*denySlot, results []core.Result, err error, sent time.Time, changes uint64) {
 	if err == nil && slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed && !r.DryRun }) {
-		if lasts && len(slots) > 0 {
+		if !sent.IsZero() && len(slots) > 0 {
 			c.remember(claims, slots, results, sent, changes)
 		}
 		return

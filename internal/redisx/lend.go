@@ -2,16 +2,10 @@ package redisx
 
 import (
 	"context"
-	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/compiled"
 )
-
-// Take implements lease.Store.
-func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.Settlement, dst []core.Result) ([]core.Result, bool, error) {
-	return s.decideClaims(ctx, time.Now(), claims, unused, dst)
-}
 
 // Lend implements lease.Store.
 func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settlement) (charged int64, left []core.Result, err error) {
@@ -22,8 +16,8 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 	j := s.layout.newJob(false) // of one key
 	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, final: int64(loan.Cost)})
 	j.addSettlements(s.layout, unused)
-	if err := s.do(ctx, j, time.Now(), s.server.how()); err != nil {
-		return 0, nil, j.marked(err)
+	if err := s.do(ctx, j); err != nil {
+		return 0, nil, err
 	}
 	charged, left = j.ops[0].moved, j.appendResults(nil, []core.Claim{loan})
 	j.release()
@@ -34,7 +28,7 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
 	return each(len(unused), func(i int) error {
 		j := s.layout.newSettle(unused[i : i+1])
-		err := j.marked(s.do(ctx, j, time.Now(), s.server.how()))
+		err := s.do(ctx, j)
 		if err == nil {
 			j.release()
 		}

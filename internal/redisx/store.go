@@ -67,16 +67,15 @@ func (s *Store) SetClock(now func() time.Time) {
 
 // Take implements core.Store. It asks the server, unless leases decide all claims.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
-	begun := time.Now()
 	var room [4]*denySlot
 	slots, changes := s.denials.slotsOf(claims, room[:0])
-	var lasts bool
+	var sent time.Time
 	if t := s.leasesFor(claims); t != nil {
-		results, lasts, err = t.Take(ctx, claims, dst)
+		results, sent, err = t.Take(ctx, claims, dst)
 	} else {
-		results, lasts, err = s.decider.decideClaims(ctx, begun, claims, nil, dst)
+		results, sent, err = s.decider.Take(ctx, claims, nil, dst)
 	}
-	s.denials.note(claims, slots, results[len(dst):], err, lasts, begun, changes)
+	s.denials.note(claims, slots, results[len(dst):], err, sent, changes)
 	return results, err
 }
 
@@ -117,7 +116,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	if t := s.leases.Load(); t != nil && t.HasKeys() {
 		if results, ok := t.TakeLocal(claims, dst); ok {
 			slots, _ := s.denials.slotsOf(claims, nil)
-			s.denials.note(claims, slots, results[len(dst):], nil, false, time.Time{}, 0)
+			s.denials.note(claims, slots, results[len(dst):], nil, time.Time{}, 0)
 			return results, true
 		}
 	}
@@ -153,7 +152,7 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	if err := s.decider.do(ctx, j, time.Now(), s.decider.server.how()); errors.Is(err, errFull) {
+	if err := s.decider.do(ctx, j); errors.Is(err, errFull) {
 		return compiled.Full(settlements)
 	} else if err != nil {
 		return err
@@ -178,6 +177,6 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	return errors.Join(each(len(pairs), func(i int) error {
 		j := s.decider.layout.newJob(true)
 		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
-		return s.decider.do(ctx, j, time.Now(), s.decider.server.how())
+		return s.decider.do(ctx, j)
 	})...)
 }
