@@ -138,13 +138,7 @@ func (t *Table) termsOf(c *core.Claim) *terms {
 }
 
 // New returns a table of leases from s.
-func New(s Store) *Table {
-	t := &Table{store: s, seed: maphash.MakeSeed(), begun: time.Now()}
-	for i := range t.shards {
-		t.shards[i].entries = make(map[uint64]*entry)
-	}
-	return t
-}
+func New(s Store) *Table { return &Table{store: s, seed: maphash.MakeSeed(), begun: time.Now()} }
 
 // now returns the current instant, which is never 0.
 func (t *Table) now() int64 { return int64(time.Since(t.begun)) + 1 }
@@ -175,12 +169,15 @@ func (s *shard) find(hash uint64, rule, key string) *entry {
 
 // add adds an entry for the key of c, unless there is one with its hash or c is invalid. The caller has locked the shard.
 func (t *Table) add(hash uint64, c *core.Claim) *entry {
-	entries := t.shard(hash).entries
-	if entries[hash] != nil || c.Validate() != nil {
+	s := t.shard(hash)
+	if s.entries[hash] != nil || c.Validate() != nil {
 		return nil
 	}
+	if s.entries == nil {
+		s.entries = make(map[uint64]*entry)
+	}
 	e := &entry{key: strings.Clone(c.Key), terms: t.termsOf(c)} // the key may be a part of a request
-	entries[hash] = e
+	s.entries[hash] = e
 	t.leased.note(hash)
 	t.keys.Add(1)
 	t.arm(c.Lease)
@@ -196,6 +193,16 @@ func (t *Table) remove(hash uint64, e *entry) {
 
 // HasKeys reports whether any key is leased.
 func (t *Table) HasKeys() bool { return t.keys.Load() > 0 }
+
+// Concerns reports whether Take is to decide claims, and not the store alone.
+func (t *Table) Concerns(claims []core.Claim) bool {
+	for i := range claims {
+		if claims[i].Lease > 0 {
+			return true
+		}
+	}
+	return t.HasKeys()
+}
 
 // Stats describes the leases.
 func (t *Table) Stats() core.LeaseStats {

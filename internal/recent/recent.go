@@ -12,21 +12,30 @@ import (
 const Never = time.Duration(math.MaxInt64)
 
 // Pairs has an instant for each pair, by its hash. A pair that shares a cell with another one replaces it. Instants are times since some
-// beginning; a pair seems recent again 71 minutes after it was recorded. The zero value is empty, and safe for concurrent use.
+// beginning; a pair seems recent again 71 minutes after it was recorded. The zero value is empty, small, and safe for concurrent use.
 type Pairs struct {
-	cells [16384]atomic.Uint64 // half of the hash, then the microseconds
+	cells atomic.Pointer[cells] // nil until a pair is recorded
 }
+
+type cells [16384]atomic.Uint64 // half of a hash, then the microseconds
 
 const lowHalf = 1<<32 - 1
 
 // Note records the pair with a hash at now.
 func (p *Pairs) Note(hash uint64, now time.Duration) {
-	p.cells[hash%uint64(len(p.cells))].Store(hash&^lowHalf | uint64(uint32(now.Microseconds())))
+	if p.cells.Load() == nil {
+		p.cells.CompareAndSwap(nil, new(cells))
+	}
+	p.cells.Load()[hash%uint64(len(cells{}))].Store(hash&^lowHalf | uint64(uint32(now.Microseconds())))
 }
 
 // Age returns how long before now the pair with a hash was recorded.
 func (p *Pairs) Age(hash uint64, now time.Duration) time.Duration {
-	v := p.cells[hash%uint64(len(p.cells))].Load()
+	c := p.cells.Load()
+	if c == nil {
+		return Never
+	}
+	v := c[hash%uint64(len(c))].Load()
 	if v == 0 || v&^lowHalf != hash&^lowHalf {
 		return Never
 	}

@@ -3,7 +3,6 @@ package redisx
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,7 +16,7 @@ type decider struct {
 	layout *layout
 	server *server
 	queues *queues
-	denied atomic.Pointer[recent.Pairs] // by the hash of a key; nil until a pair was denied
+	denied recent.Pairs // by the hash of a key
 }
 
 // Take implements lease.Store.

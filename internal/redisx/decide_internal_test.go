@@ -309,12 +309,10 @@ func TestLeasesAreLookedUpOnlyIfThereAreAny(t *testing.T) {
 	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1, Lease: 10 * time.Second}
 	other := c
 	other.Lease = 0
-	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "before the first claim with a lease")
-	table := s.leasesFor([]core.Claim{other, c})
-	must.True(t, table != nil && s.leasesFor([]core.Claim{c}) == table, "a claim with a lease finds no table, or another one")
-	expect.Equal(t, s.leasesFor([]core.Claim{other}), nil, "nothing is leased")
+	expect.True(t, !s.leases.Concerns([]core.Claim{other}), "leases concern a claim without one before the first claim with a lease")
+	expect.True(t, s.leases.Concerns([]core.Claim{other, c}), "leases do not concern a claim with a lease")
 	for range 3 {
 		must.Get(s.Take(t.Context(), []core.Claim{c}, nil))(t)
 	}
-	expect.Equal(t, s.leasesFor([]core.Claim{other}), table, "what is leased is not looked for")
+	expect.True(t, s.leases.Concerns([]core.Claim{other}), "what is leased is not looked for")
 }

@@ -33,8 +33,7 @@ func (s *Store) ChargeAhead(c core.Claim, want int64) (charged int64, err error)
 
 // LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.
 func (s *Store) LeasesEnded() bool {
-	t := s.leases.Load()
-	return t == nil || t.Ended() && s.isIdle()
+	return s.leases.Ended() && s.isIdle()
 }
 
 // isIdle reports whether no call is in flight or waits.
@@ -51,12 +50,7 @@ func (s *Store) isIdle() bool {
 }
 
 // RefillsInFlight returns how many refills of leases are in flight.
-func (s *Store) RefillsInFlight() int {
-	if t := s.leases.Load(); t != nil {
-		return t.RefillsInFlight()
-	}
-	return 0
-}
+func (s *Store) RefillsInFlight() int { return s.leases.RefillsInFlight() }
 
 // SetVersion makes s use a library that differs from this version's library by a comment.
 func (s *Store) SetVersion(version string) {

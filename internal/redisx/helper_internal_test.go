@@ -29,11 +29,7 @@ func frozenStore(t *testing.T) *Store {
 	client := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	s := New(client, Options{Prefix: "p"})
 	s.SetClock(stopped)
-	t.Cleanup(func() {
-		if table := s.leases.Load(); table != nil {
-			table.Stop()
-		}
-	})
+	t.Cleanup(s.leases.Stop)
 	return s
 }
 

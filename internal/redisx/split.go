@@ -11,7 +11,6 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/deadline"
-	"github.com/spillgate/spillgate/internal/recent"
 )
 
 // A routing says which keys one run of a script may use.
@@ -196,12 +195,9 @@ const (
 func (s *decider) noteDenied(ops []op, now time.Time) {
 	for i := range ops {
 		if o := &ops[i]; !o.dryRun && !o.fits() {
-			if s.denied.Load() == nil {
-				s.denied.CompareAndSwap(nil, new(recent.Pairs))
-			}
 			hash, at := maphash.String(seed, o.key), now.Sub(s.server.begun)
-			if s.denied.Load().Age(hash, at) > peekFor/2 {
-				s.denied.Load().Note(hash, at)
+			if s.denied.Age(hash, at) > peekFor/2 {
+				s.denied.Note(hash, at)
 			}
 		}
 	}
@@ -209,9 +205,8 @@ func (s *decider) noteDenied(ops []op, now time.Time) {
 
 // wasDenied reports whether the pair of one of ops was denied recently, but at least ago before now.
 func (s *decider) wasDenied(ops []op, now time.Time, ago time.Duration) bool {
-	denied := s.denied.Load()
-	return denied != nil && slices.ContainsFunc(ops, func(o op) bool {
-		age := denied.Age(maphash.String(seed, o.key), now.Sub(s.server.begun))
+	return slices.ContainsFunc(ops, func(o op) bool {
+		age := s.denied.Age(maphash.String(seed, o.key), now.Sub(s.server.begun))
 		return ago <= age && age < peekFor
 	})
 }

@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,15 +40,16 @@ type Options struct {
 // A Store implements core.Store. It is safe for concurrent use.
 type Store struct {
 	decider *decider
-	denials *denyCache                  // nil for none
-	leases  atomic.Pointer[lease.Table] // nil until a claim has a Lease
+	denials *denyCache // nil for none
+	leases  *lease.Table
 }
 
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
 	queues := &queues{server: server, byRoute: make(map[string]*queue)}
-	s := &Store{decider: &decider{layout: &layout, server: server, queues: queues}}
+	d := &decider{layout: &layout, server: server, queues: queues}
+	s := &Store{decider: d, leases: lease.New(d)}
 	if o.DenyCache > 0 {
 		s.denials = &denyCache{layout: &layout, slots: make([]denySlot, o.DenyCache)}
 	}
@@ -70,8 +70,8 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	var room [4]*denySlot
 	slots, changes := s.denials.slotsOf(claims, room[:0])
 	var sent time.Time
-	if t := s.leasesFor(claims); t != nil {
-		results, sent, err = t.Take(ctx, claims, dst)
+	if s.leases.Concerns(claims) {
+		results, sent, err = s.leases.Take(ctx, claims, dst)
 	} else {
 		results, sent, err = s.decider.Take(ctx, claims, nil, dst)
 	}
@@ -79,42 +79,13 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return results, err
 }
 
-// leasesFor returns the leases of s, or nil if none can concern claims.
-func (s *Store) leasesFor(claims []core.Claim) *lease.Table {
-	t := s.leases.Load()
-	if t != nil && t.HasKeys() {
-		return t
-	}
-	for i := range claims {
-		if claims[i].Lease > 0 {
-			if t == nil {
-				s.leases.CompareAndSwap(nil, lease.New(s.decider))
-			}
-			return s.leases.Load()
-		}
-	}
-	return nil
-}
-
-// endLeases ends the leases of pairs: before a call, and after it those that have begun meanwhile.
-func (s *Store) endLeases(pairs []core.Pair) {
-	if t := s.leases.Load(); t != nil {
-		t.End(pairs)
-	}
-}
-
 // LeaseStats describes the leases of s.
-func (s *Store) LeaseStats() core.LeaseStats {
-	if t := s.leases.Load(); t != nil {
-		return t.Stats()
-	}
-	return core.LeaseStats{}
-}
+func (s *Store) LeaseStats() core.LeaseStats { return s.leases.Stats() }
 
 // TakeLocal implements core.LocalTaker: it takes what was charged ahead, or repeats a denial that the store remembers.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
-	if t := s.leases.Load(); t != nil && t.HasKeys() {
-		if results, ok := t.TakeLocal(claims, dst); ok {
+	if s.leases.HasKeys() {
+		if results, ok := s.leases.TakeLocal(claims, dst); ok {
 			slots, _ := s.denials.slotsOf(claims, nil)
 			s.denials.note(claims, slots, results[len(dst):], nil, time.Time{}, 0)
 			return results, true
@@ -141,13 +112,9 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 			banned = append(banned, pairs[i])
 		}
 	}
-	own := settlements
-	if t := s.leases.Load(); t != nil {
-		own = t.Refund(settlements)
-	}
-	s.endLeases(banned)
-	defer s.endLeases(banned)
-	j := s.decider.layout.newSettle(own)
+	j := s.decider.layout.newSettle(s.leases.Refund(settlements))
+	s.leases.End(banned) // and after the call, leases that have begun meanwhile
+	defer s.leases.End(banned)
 	if len(j.ops) == 0 {
 		return nil
 	}
@@ -172,8 +139,8 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 		return nil
 	}
 	defer s.denials.forget(pairs)
-	s.endLeases(pairs)
-	defer s.endLeases(pairs)
+	s.leases.End(pairs) // likewise
+	defer s.leases.End(pairs)
 	return errors.Join(each(len(pairs), func(i int) error {
 		j := s.decider.layout.newJob(true)
 		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
