@@ -121,7 +121,7 @@ func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	shard, hash := s.table().placeOf(c)
 	for i := range 3 {
-		s.restOf(c, leasedFor("other", "100/d")).count([]core.Result{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 9}})
+		s.decide(t, c, leasedFor("other", "100/d"))
 		s.quiet()
 		if e := shard.find(hash, c.Rule, c.Key); (e != nil) != (i > 0) || e != nil && e.used[0] != uint32(i) {
 			t.Errorf("asked for %d times: %+v", i+1, e)

@@ -74,12 +74,12 @@ func sharesPair(claims []core.Claim, i int) bool {
 }
 
 // takeLease takes claim i out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little
-// is left. If begun is not 0, the request has to wait for a call in any case, since then. If c is its only claim, a key that was used
-// within its Lease before gets a lease, and a refill decides the claim rather than the store. The store decides claims that share a pair.
+// is left. If begun is not 0, the request has to wait for a call in any case, since then: a key that was used within its Lease before
+// gets a lease and, if c is the only claim, a refill decides it rather than the store. The store decides claims that share a pair.
 func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Result) (p part, _ []core.Result, ok bool) {
 	c, alone := &claims[i], begun > 0 && len(claims) == 1
 	p.hash = t.hash(c.Rule, c.Key)
-	begins := alone && t.asked.Age(p.hash, time.Duration(begun)) < c.Lease && leasable(c)
+	begins := begun > 0 && t.asked.Age(p.hash, time.Duration(begun)) < c.Lease && leasable(c)
 	p.cold = !begins && !t.leased.has(p.hash)
 	if p.cold || sharesPair(claims, i) {
 		return p, dst, false
@@ -311,17 +311,10 @@ func (k *take) count(results []core.Result) {
 		if p.cold && few || !leasable(c) || sharesPair(k.claims, i) {
 			continue
 		}
-		begins := p.cold && len(k.claims) > 1 && t.asked.Age(p.hash, time.Duration(k.begun)) < c.Lease
 		if p.cold {
 			t.asked.Note(p.hash, time.Duration(k.begun))
-		}
-		if begins || !p.cold {
-			t.visit(p.hash, c.Rule, c.Key, func(e *entry) {
-				if e == nil && begins {
-					e = t.add(p.hash, c)
-				}
-				t.countIn(e, p.hash, c, of, few)
-			})
+		} else {
+			t.visit(p.hash, c.Rule, c.Key, func(e *entry) { t.countIn(e, p.hash, c, of, few) })
 		}
 	}
 }
