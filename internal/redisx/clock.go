@@ -39,14 +39,13 @@ func startsOf(l *algorithm.Limit, wall *testClock) *windowStarts {
 func newStarts(window func(at int64) (start, end int64), minute int64) *windowStarts {
 	s := &windowStarts{minute: minute}
 	last := minute + microsPerMinute + microsPerDay
-	start, end := window(minute - microsPerDay)
-	s.starts = append(s.starts, max(start, 0))
-	for next := 0; next < 2; {
-		if end > last {
+	for at, next := minute-microsPerDay, 0; next < 2; {
+		start, end := window(at)
+		s.starts = append(s.starts, max(start, 0))
+		if start > last {
 			next++
 		}
-		s.starts = append(s.starts, max(end, 0))
-		_, end = window(end)
+		at = end
 	}
 	return s
 }
