@@ -28,19 +28,17 @@ const grace = 10 * time.Millisecond
 // wait waits for r until ctx is done or r is late, and returns the error of r's call. The deadline of a request that began r is
 // about the end of r. It waits for the error even then: nothing else says whether the store has failed.
 func (r *refill) wait(ctx context.Context) error {
-	select {
-	case <-r.done:
-	case <-time.After(time.Until(r.ends)):
-	case <-ctx.Done():
-		if time.Until(r.ends) > grace {
+	for late, ended := time.After(time.Until(r.ends)+grace), ctx.Done(); ; ended = nil {
+		select {
+		case <-r.done:
+			return r.err
+		case <-late:
 			return nil
+		case <-ended:
+			if time.Until(r.ends) > grace {
+				return nil
+			}
 		}
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-time.After(time.Until(r.ends) + grace):
-		return nil
 	}
 }
 
