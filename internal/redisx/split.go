@@ -152,13 +152,9 @@ func (s *decider) settleParts(ctx context.Context, parts []job) error {
 // settlePart reverses what j has charged, or charges its takes with a ban, which it holds, and returns a job with what that
 // leaves. If a request may wait, each limit is refunded by itself, because each has a turn of its own.
 func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
-	back := &job{owed: true, wall: j.wall, route: j.route}
-	var given []op
-	for _, o := range j.ops {
-		if !o.isDecided() {
-			break
-		}
-		back.ops = append(back.ops, o)
+	decided := j.ops[:len(j.ops)-j.settled]
+	back := &job{owed: true, wall: j.wall, route: j.route, ops: slices.Clone(decided)}
+	for _, o := range decided {
 		one := op{does: adjust, key: o.key, limits: o.limits, cost: o.cost, at: o.at}
 		switch {
 		case !o.isCharged() || admitted && !o.bans:
@@ -166,17 +162,16 @@ func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
 			if one.does = release; admitted {
 				one.final = o.cost
 			}
-			given = append(given, one)
+			back.ops = append(back.ops, one)
 		case o.maxWait == 0:
-			given = append(given, one)
+			back.ops = append(back.ops, one)
 		default:
 			for n := range o.limits {
 				one.limits, one.turn = o.limits[n:n+1], 1+o.usages[n].wait
-				given = append(given, one)
+				back.ops = append(back.ops, one)
 			}
 		}
 	}
-	back.ops = append(back.ops, given...)
 	back.prepare(true)
 	back.err = s.queues.do(ctx, back, time.Now())
 	return back
