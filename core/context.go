@@ -5,20 +5,8 @@ import (
 	"slices"
 )
 
+// contextKey{} is the key of what carriedBy returns.
 type contextKey struct{}
-
-// restored is a context that carries the decisions of before, or none if before is nil, instead of the decisions of the context that it extends.
-type restored struct {
-	context.Context
-	before *carried
-}
-
-func (c *restored) Value(key any) any {
-	if key == (contextKey{}) {
-		return c.before
-	}
-	return c.Context.Value(key)
-}
 
 // before returns the context that carries the decision of the next limiter further out, or nil.
 func (c *carried) before() *carried {
@@ -101,7 +89,7 @@ func WithoutDecision(ctx context.Context) context.Context {
 	if carriedBy(ctx) == nil {
 		return ctx
 	}
-	return &restored{Context: ctx}
+	return context.WithValue(ctx, contextKey{}, (*carried)(nil))
 }
 
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.

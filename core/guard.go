@@ -162,7 +162,7 @@ func (g *guarded) restore(r *http.Request) {
 		return
 	}
 	if replaced {
-		ctx = &restored{now, g.before()}
+		ctx = context.WithValue(now, contextKey{}, g.before())
 	}
 	*r = *g.request.WithContext(ctx)
 }
