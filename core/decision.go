@@ -60,13 +60,14 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 				continue
 			}
 			for i, own := range c.each {
+				a := &c.claims()[i]
 				for j := range own {
 					r := &own[j]
 					after := r.availableAfter
-					if c.claims()[i].hold { // it is charged when the denied request has ended
+					if a.hold { // it is charged when the denied request has ended
 						after = r.availableAfterCharge
 					}
-					if !r.DryRun && !yield(r.At, after(c.costOf(r.Rule))) {
+					if a.charged && !r.DryRun && !yield(r.At, after(c.askedOf(i))) {
 						return
 					}
 				}

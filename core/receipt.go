@@ -325,17 +325,6 @@ func (c *receipt) storeOf(some []Settlement) *storeClient {
 	return c.limiter.store
 }
 
-// costOf returns what the claim of a rule was charged, or 0.
-func (c *receipt) costOf(rule string) int {
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.charged && one.rule.Name == rule {
-			return max(one.cost, 1)
-		}
-	}
-	return 0
-}
-
 // askedOf returns the cost that claim i was decided for: the sum of all claims of its rule and key.
 func (c *receipt) askedOf(i int) (sum int) {
 	claims := c.claims()

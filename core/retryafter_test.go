@@ -105,6 +105,16 @@ func TestRetryAfterFitsTheCostOfEachOuterRule(t *testing.T) {
 	})
 }
 
+// A Take charges two keys of one rule different costs, and an inner limiter denies: both costs fit again after RetryAfter.
+func TestRetryAfterFitsTheCostOfEachOuterClaim(t *testing.T) {
+	outer := core.Must(core.New([]core.Rule{perHour("r", 60)}))
+	denied := must.Get(core.Must(core.New([]core.Rule{perHour("none", 0)})).UsageOf(t.Context(), "none", "k"))(t)
+	d := must.Get(outer.Take(t.Context(), core.Claim{Rule: "r", Key: "a"}, core.Claim{Rule: "r", Key: "b", Cost: 40}))(t)
+	denied.Results[0].RetryAfter = time.Second
+	joined, _ := core.FromContext(core.NewContext(core.NewContext(t.Context(), d), denied))
+	expect.Equal(t, joined.RetryAfter(), 20*time.Minute, "40 more of 60 an hour, of which 20 remain")
+}
+
 // TestRetryAfterOfAnOuterBucketIsInItsTicks checks outer limits in which a request refills in no whole number of ticks: of a
 // microsecond, of a millisecond and of a second.
 func TestRetryAfterOfAnOuterBucketIsInItsTicks(t *testing.T) {
