@@ -126,7 +126,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 			e.err = allOf(e.err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
 		}
 	}
-	_ = c.settleHeld(r.Context(), held, e) // observers hear of a failure
+	_ = c.settleAll(r.Context(), held, e) // observers hear of a failure
 }
 
 // finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
@@ -144,19 +144,20 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 	return cost, err
 }
 
-// settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that
-// FailLocal rules held to the fallback. The store charges them when their holds end.
-func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
-	l := c.limiter
-	store := c.storeOf(held)
-	took, err := store.settle(ctx, held)
+// settleAll settles what c was charged or holds, which one store has decided, and calls the observers for what was held. If the
+// store fails, settleAll also charges the costs that FailLocal rules held to the fallback. The store charges them when their
+// holds end.
+func (c *receipt) settleAll(ctx context.Context, own []Settlement, e ending) error {
+	l, store := c.limiter, c.storeOf(own)
+	took, err := store.settle(ctx, own)
+	held := slices.DeleteFunc(own, func(s Settlement) bool { return !s.Held })
 	if err != nil {
 		err = unavailable(err)
 		if store == l.store {
 			l.chargeFallback(ctx, held)
 		}
 	}
-	if e.err != nil || len(l.observers) > 0 {
+	if len(held) > 0 && (e.err != nil || len(l.observers) > 0) {
 		l.observeSettled(ctx, c, held, took, e, err)
 	}
 	return err

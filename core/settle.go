@@ -52,23 +52,19 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 
 // settle settles the claims of a rule at a cost. An empty rule means all rules.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
-	of := func(held bool, by decider) []Settlement {
-		return c.unsettled(nil, func(_ int, a *asked) (int, bool) {
-			return cost, a.hold == held && a.by == by && (rule == "" || rule == a.rule.Name)
-		})
-	}
 	var errs []error
 	for _, by := range [...]decider{byStore, byFallback} { // the store may have gone down, or come back, before the turn of the request
-		if charged := of(false, by); len(charged) > 0 {
-			_, err := c.storeOf(charged).settle(ctx, charged)
-			errs = append(errs, unavailable(err))
-		}
-		if held := of(true, by); len(held) > 0 {
+		own := c.unsettled(nil, func(_ int, a *asked) (int, bool) {
+			return cost, a.by == by && (rule == "" || rule == a.rule.Name)
+		})
+		if len(own) > 0 {
 			var e ending
-			for i := range held {
-				e.outcome.Cost += max(held[i].Cost, 1)
+			for i := range own {
+				if own[i].Held {
+					e.outcome.Cost += max(own[i].Cost, 1)
+				}
 			}
-			errs = append(errs, c.settleHeld(ctx, held, e))
+			errs = append(errs, c.settleAll(ctx, own, e))
 		}
 	}
 	return errors.Join(errs...)
