@@ -50,15 +50,15 @@ func (c *receipt) renew(ctx context.Context) error {
 		return nil
 	}
 	e := c.extra
-	e.renewing = make(chan struct{})
+	e.renewing = true
 	e.mu.Unlock()
 
 	_, err := c.storeOf(renewals).settle(ctx, renewals)
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	close(e.renewing)
-	e.renewing = nil
+	e.renewing = false
+	e.idle.Broadcast()
 	if err != nil {
 		return unavailable(err)
 	}

@@ -100,7 +100,8 @@ type extra struct {
 
 	mu       sync.Mutex        // of what becomes of claims, and of the fields below
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
-	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
+	renewing bool              // a renewal is in progress
+	idle     sync.Cond         // of mu, signals its end
 	renewed  map[int]time.Time // by claim: when its hold was last renewed
 	costs    map[int]int       // by claim: what SetCost has set
 }
@@ -191,7 +192,8 @@ func (c *receipt) record() {
 		c.recordResults()
 	}
 	if c.held {
-		c.more()
+		e := c.more()
+		e.idle.L = &e.mu
 	}
 }
 
@@ -361,12 +363,8 @@ func (c *receipt) holds() bool {
 
 // lockIdle waits until no renewal is in progress and locks c.mu(). It does not hold the lock while it waits.
 func (c *receipt) lockIdle() {
-	mu := c.mu()
-	mu.Lock()
-	for c.extra != nil && c.extra.renewing != nil {
-		done := c.extra.renewing
-		mu.Unlock()
-		<-done
-		mu.Lock()
+	c.mu().Lock()
+	for c.extra != nil && c.extra.renewing {
+		c.extra.idle.Wait()
 	}
 }
