@@ -140,12 +140,16 @@ func (r *Result) availableAfter(cost int) time.Duration {
 	case missing == 1:
 		return r.RefillAfter
 	case cost <= r.Limit.Capacity() && r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0:
-		if l, err := r.Limit.compile(); err == nil { // a bucket refills in whole ticks
-			ticks := algorithm.CeilDiv(int64(missing-1)*l.Period, l.Rate)
-			return min(r.ResetAfter, r.RefillAfter+time.Duration(ticks*l.Unit)*time.Microsecond)
+		if l, err := r.Limit.compile(); err == nil {
+			return min(r.ResetAfter, r.RefillAfter+refill(&l, int64(missing-1)))
 		}
 	}
 	return r.ResetAfter
+}
+
+// refill returns how long a token bucket takes to refill requests: whole ticks.
+func refill(l *algorithm.Limit, requests int64) time.Duration {
+	return time.Duration(algorithm.CeilDiv(requests*l.Period, l.Rate)*l.Unit) * time.Microsecond
 }
 
 // availableAfterCharge is availableAfter for a cost that is held, and is charged soon after r.At. It may be too long.
@@ -157,21 +161,15 @@ func (r *Result) availableAfterCharge(cost int) time.Duration {
 	charged := r.Limit.Period
 	switch l, err := r.Limit.compile(); {
 	case err != nil:
-	case r.Limit.Calendar.Unit != 0:
-		_, end := r.Limit.Calendar.Window(r.At)
-		charged = end.Sub(r.At)
-	case r.Limit.Algorithm == FixedWindow:
+	case l.Algorithm == algorithm.FixedWindow: // also of a calendar
 		at := r.At.UnixMicro()
-		charged -= time.Duration(at-algorithm.FloorTo(at, l.Micros)) * time.Microsecond
-	case r.Limit.Algorithm == SlidingWindow:
+		charged = time.Duration(algorithm.Window{}.Advance(&l, at, 0).End-at) * time.Microsecond
+	case l.Algorithm == algorithm.SlidingWindow:
 		charged += r.Limit.Width()
-	case r.Limit.Algorithm == TokenBucket:
-		refill := func(requests int64) time.Duration {
-			return time.Duration(algorithm.CeilDiv(requests*l.Period, l.Rate)*l.Unit) * time.Microsecond
-		}
-		charged = refill(missing)
+	case l.Algorithm == algorithm.TokenBucket:
+		charged = refill(&l, missing)
 		if r.Remaining == 0 {
-			charged = max(charged, r.Limit.Ban+refill(missing-1))
+			charged = max(charged, r.Limit.Ban+refill(&l, missing-1))
 		}
 	}
 	return max(wait, charged)
