@@ -57,7 +57,7 @@ func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took
 func mayWait(claims []asked) (waits, waitsDry bool) {
 	for i := range claims {
 		if a := &claims[i]; a.rule.MaxWait > 0 {
-			waits, waitsDry = waits || !a.dryRun, waitsDry || a.dryRun
+			waits, waitsDry = waits || !a.dryRun && !a.now, waitsDry || a.dryRun
 		}
 	}
 	return waits, waitsDry
@@ -138,17 +138,13 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 }
 
 // decideInTurn is decide for a request that sleeps until its turn. If its rules hold something, it sleeps here, since the
-// request holds nothing while it waits. Otherwise, await sleeps. If too many requests wait, it is decided as if it must not.
+// request holds nothing while it waits. Otherwise, await sleeps. If too many requests wait, it is decided once more, as a request
+// that must not.
 func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	left, claims := timeLeft(ctx, r, true), c.claims()
-	decide := func(c *receipt, most time.Duration) (err error) {
-		more, err := l.decideOnce(ctx, c, most)
-		took += more
-		return err
-	}
 	l.waiting.restrict(claims, r)
 	early, later := c.inTurn()
-	if err = decide(&early, left); err != nil {
+	if took, err = l.decideOnce(ctx, &early, left); err != nil {
 		return took, err
 	}
 	early.denyLate(ctx)
@@ -157,14 +153,13 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		for i := range claims {
 			claims[i].now = !claims[i].dryRun
 		}
-		early, later = c.inTurn()
-		if err = decide(&early, left); err != nil {
-			return took, err
-		}
+		more, err := l.decide(ctx, r, c)
+		return took + more, err
 	}
 	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
 		l.leave(&early)
-		if err = decide(&later, 0); !later.allowed {
+		more, err := l.decideOnce(ctx, &later, 0)
+		if took += more; !later.allowed {
 			early.giveBack(ctx)
 		}
 		if err != nil {
