@@ -6,33 +6,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// An outageLog logs when a store goes down, at most once per reportInterval, and when it is back.
+// An outageLog is what noteOutage has logged.
 type outageLog struct {
-	log     *reporter
-	breaker *breaker.Breaker
-	down    atomic.Bool // the state that was logged last; written with mu locked
-
-	mu   sync.Mutex // held by the goroutine that logs
-	next time.Time  // the earliest time to log the next outage
+	down atomic.Bool // the state that was logged last; written with mu locked
+	mu   sync.Mutex  // held by the goroutine that logs
+	next time.Time   // the earliest time to log the next outage
 }
 
-// note logs that the store has gone down or is back, unless that was logged already or another goroutine is logging: that one
-// then logs what has changed in the meantime. So nobody waits for a slog handler, which may be slow, or call the limiter. down is
-// the state of the breaker after a call.
-func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
+// noteOutage logs that the store has gone down, at most once per reportInterval, or is back, unless that was logged already or
+// another goroutine is logging: that one then logs what has changed in the meantime. So nobody waits for a slog handler, which may
+// be slow, or call the limiter. down is the state of the breaker after a call.
+func (k *storeClient) noteOutage(ctx context.Context, now time.Time, down bool) {
+	o := &k.outages
 	if down == o.down.Load() || !o.mu.TryLock() {
 		return
 	}
-	down, err := o.breaker.Down()
+	down, err := k.breaker.Down()
 	tooSoon := down && now.Before(o.next)
 	defer func() { // also if the handler panics
 		o.mu.Unlock()
-		if down, _ := o.breaker.Down(); !tooSoon {
-			o.note(ctx, time.Now(), down)
+		if down, _ := k.breaker.Down(); !tooSoon {
+			k.noteOutage(ctx, time.Now(), down)
 		}
 	}()
 	if down == o.down.Load() || tooSoon {
@@ -42,9 +38,9 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	ctx = context.WithoutCancel(ctx)
 	if down {
 		o.next = now.Add(reportInterval)
-		o.log.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
+		k.reporter.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
 	} else {
-		o.log.log().InfoContext(ctx, "spillgate: the store is back")
+		k.reporter.log().InfoContext(ctx, "spillgate: the store is back")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // A storeClient calls a store within a deadline and through a breaker, or directly if it is a MemoryStore.
 type storeClient struct {
 	store    Store
+	reporter *reporter
 	memory   *MemoryStore // store, if it is one
 	local    LocalTaker   // store, if it is one
 	timeout  time.Duration
@@ -27,9 +28,7 @@ type storeClient struct {
 func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient {
 	m, _ := s.(*MemoryStore)
 	local, _ := s.(LocalTaker)
-	k := &storeClient{store: s, memory: m, local: local, timeout: timeout}
-	k.outages.log, k.outages.breaker = log, &k.breaker
-	return k
+	return &storeClient{store: s, reporter: log, memory: m, local: local, timeout: timeout}
 }
 
 // decideOnce asks the store to decide the claims of c, within the deadline. No request waits longer than most for its turn.
@@ -248,7 +247,7 @@ func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.C
 		default:
 			down = call.Fail(ended, err)
 		}
-		k.outages.note(ctx, ended, down)
+		k.noteOutage(ctx, ended, down)
 	}()
 	defer storePanicked(&err)
 	err = f(k.within(begun, ctx))
