@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -148,7 +149,7 @@ func decisionOf(receipts []*receipt) (d Decision) {
 
 // join returns the joint decision of two limiters; the limiter of a is outside the limiter of b.
 func join(a, b Decision) Decision {
-	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: a.Degraded}
+	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: cmp.Or(a.Degraded, b.Degraded)}
 	d.Results = append(append(d.Results, a.Results...), b.Results...)
 	switch made := slices.Concat(a.receipts(), b.receipts()); len(made) {
 	case 0:
@@ -156,9 +157,6 @@ func join(a, b Decision) Decision {
 		d.receipt = made[0]
 	default:
 		d.receipt = &receipt{extra: &extra{joined: made}}
-	}
-	if d.Degraded == nil {
-		d.Degraded = b.Degraded
 	}
 	t, enforced := b.Tightest()
 	if u, ok := a.Tightest(); a.At.IsZero() || enforced && (!ok || tighter(&t, &u)) {

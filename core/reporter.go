@@ -50,7 +50,7 @@ const (
 	usageFailed = "spillgate: usage not reported"
 )
 
-// failed logs why a request with these claims failed. It does not log that the store is unavailable: outageLog does.
+// failed logs why a request with these claims failed. It does not log that the store is unavailable: noteOutage does.
 func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err error) {
 	if errors.Is(err, ErrUnavailable) {
 		return
