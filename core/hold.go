@@ -165,12 +165,9 @@ func (c *receipt) settleAll(ctx context.Context, own []Settlement, e ending) err
 
 // chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
 func (l *Limiter) chargeFallback(ctx context.Context, held []Settlement) {
-	var local []Settlement
-	for _, s := range held {
-		if s.rule.OnFailure == FailLocal && s.Final > 0 {
-			s.At = time.Time{}
-			local = append(local, s)
-		}
+	local := slices.DeleteFunc(slices.Clone(held), func(s Settlement) bool { return s.rule.OnFailure != FailLocal || s.Final == 0 })
+	for i := range local {
+		local[i].At = time.Time{}
 	}
 	if len(local) > 0 {
 		_, _ = l.fallback.settle(ctx, local)
