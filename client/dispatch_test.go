@@ -163,6 +163,32 @@ func TestClosedLimitIsRemembered(t *testing.T) {
 	}
 }
 
+// TestOneTrialAtATime checks that a late denial does not start a second trial while the request of the first is in flight.
+func TestOneTrialAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case time.Since(start2000) > 0:
+				time.Sleep(5 * time.Second)
+				write(w, 200, gitHub("10", "9", "1", "")...)
+			case r.URL.Path == "/late":
+				time.Sleep(3 * time.Second)
+				write(w, 429, gitHub("10", "0", "1", "")...)
+			default:
+				write(w, 200, gitHub("10", "0", "1", "")...)
+			}
+		})
+		c, all := s.over(&client.Transport{}), sync.WaitGroup{}
+		get(t, c, "/a")
+		for _, path := range []string{"/late", "/a", "/a"} {
+			all.Go(func() { get(t, c, path) })
+			synctest.Wait()
+		}
+		all.Wait()
+		expect.AtLeast(t, s.requests(start2000)[3], 6*time.Second, "sent after")
+	})
+}
+
 // TestFirstComeFirstServed checks that calls, including denied ones, are sent in the order of their arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

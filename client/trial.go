@@ -14,8 +14,14 @@ type trial struct {
 	from   uint64 // on the clock of the account
 }
 
-// begin restarts t. Requests in flight do not count.
-func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
+// begin restarts t. Of the requests in flight, only those of an earlier trial count.
+func (t *trial) begin(clock uint64) {
+	if t.from > 0 && t.out > 0 {
+		t.width, t.gained = 0, 0
+		return
+	}
+	*t = trial{trying: true, from: clock}
+}
 
 // enter counts a request that is being sent at sent.
 func (t *trial) enter(sent uint64) {
