@@ -127,7 +127,7 @@ func TestRewrittenAddressErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// On systems other than Linux the peer of a Unix socket has no name.
+// On systems other than Linux the peer of a Unix socket has no name. The name that a peer binds may look like an address.
 func TestUnixByLocalAddress(t *testing.T) {
 	for _, row := range []struct {
 		remote string
@@ -136,6 +136,8 @@ func TestUnixByLocalAddress(t *testing.T) {
 	}{
 		{"", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
 		{"client.sock", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
+		{"203.0.113.9:80", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
+		{"[::1]:80", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
 		{"", &net.TCPAddr{}, "error"},
 		{"", nil, "error"},
 	} {

@@ -22,7 +22,7 @@ const prefixBits = 64
 //
 // Behind a proxy, RemoteIP is the same key for all clients: use ClientIP there.
 func RemoteIP(r *http.Request) (string, error) {
-	if key := peer4(r.RemoteAddr); key != "" {
+	if key := peer4(r.RemoteAddr); key != "" && !overUnix(r) {
 		return key, nil
 	}
 	a, err := peer(r)
@@ -97,14 +97,20 @@ func Address(get func(*http.Request) string) core.KeyFunc {
 
 var errNoServer = fmt.Errorf("%w: the remote address is empty, so no server received the request; in tests, make it by httptest.NewRequest", core.ErrNoKey)
 
-// peer returns the address at the other end of the connection, as net/http sets it.
+// peer returns the address at the other end of the connection, as net/http sets it. The peer on a Unix socket may have bound
+// a name that looks like an address.
 func peer(r *http.Request) (address, error) {
 	a, err := rewrittenPeer(r)
-	if err == nil && a.ip.IsValid() && !hasPort(r.RemoteAddr) {
+	switch {
+	case err != nil || !a.ip.IsValid():
+		return a, err
+	case !hasPort(r.RemoteAddr):
 		return address{}, invalid("remote address %.64q has no port, so a middleware has rewritten it: mount the limiter outside of that "+
 			"middleware, with keyfunc.ClientIP behind a proxy, or use keyfunc.RewrittenIP if only trusted code sets the address", r.RemoteAddr)
+	case overUnix(r):
+		return address{}, nil
 	}
-	return a, err
+	return a, nil
 }
 
 // rewrittenPeer returns the address in r.RemoteAddr, with or without a port.
@@ -134,6 +140,11 @@ func unixPeer(r *http.Request) bool {
 	if name := r.RemoteAddr; name != "" && (name[0] == '@' || name[0] == '/') {
 		return true
 	}
+	return overUnix(r)
+}
+
+// overUnix reports whether the server received r through a Unix socket.
+func overUnix(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && local.Network() == "unix"
 }
