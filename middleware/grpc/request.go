@@ -138,7 +138,8 @@ func canonical(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
-// addressOf returns a.String(). It allocates less.
+// addressOf returns a.String(), or "@" for a Unix socket, whose peer may have bound a name that looks like an address. It
+// allocates less.
 func addressOf(a net.Addr) string {
 	tcp, _ := a.(*net.TCPAddr)
 	switch p := tcp.AddrPort(); { // not valid if tcp is nil
@@ -146,6 +147,8 @@ func addressOf(a net.Addr) string {
 		return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
 	case a == nil:
 		return ""
+	case a.Network() == "unix":
+		return "@"
 	}
 	return a.String()
 }

@@ -247,15 +247,17 @@ func TestNilLimiter(t *testing.T) {
 	}
 }
 
-// TestRemoteAddr checks the address of each kind of peer, which must equal its String method's.
+// TestRemoteAddr checks the address of each kind of peer, which must equal its String method's, or be "@" for a Unix socket,
+// whatever name its peer has bound.
 func TestRemoteAddr(t *testing.T) {
 	for _, network := range []string{"tcp4", "tcp6", "unix"} {
-		address := "127.0.0.1:0"
+		address, dialer := "127.0.0.1:0", net.Dialer{}
 		switch network {
 		case "tcp6":
 			address = "[::1]:0"
 		case "unix":
-			address = t.TempDir() + "/s"
+			t.Chdir(t.TempDir())
+			address, dialer.LocalAddr = t.TempDir()+"/s", &net.UnixAddr{Name: "127.0.0.1:1", Net: network}
 		}
 		listener, err := net.Listen(network, address)
 		if err != nil {
@@ -268,10 +270,13 @@ func TestRemoteAddr(t *testing.T) {
 		peers := make(chan string, 1)
 		go func() { _ = s.Serve(noting{listener, peers}) }()
 		conn := dial(t, listener.Addr().String(), grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			return net.Dial(network, listener.Addr().String())
+			return dialer.Dial(network, listener.Addr().String())
 		}))
 		expect.NoError(t, conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
 		want := <-peers
+		if network == "unix" {
+			want = "@"
+		}
 		expect.True(t, got == want && want != "", "%s: RemoteAddr %q, want %q", network, got, want)
 		s.Stop()
 	}
