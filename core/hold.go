@@ -76,9 +76,9 @@ type Outcome struct {
 	// Cost is the cost that was held for the request or, if the handler called SetCost, the cost that it set.
 	Cost int
 
-	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade. For a call of
-	// gRPC, gRPC-Web or Connect, it is the HTTP status of the code with which the call ended, as the documentation of
-	// google.rpc.Code says: 401 for UNAUTHENTICATED, for example. A call that ended without a code has failed, with status 500.
+	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade (200 in gin, unless
+	// the handler wrote 101). For a call of gRPC, gRPC-Web or Connect, it is the HTTP status of its code, as google.rpc.Code
+	// documents: 401 for UNAUTHENTICATED, for example. A call that ended without a code has failed, with status 500.
 	Status int
 
 	// Bytes is the length of the response's body or, in interceptors of gRPC, of its messages before compression.
