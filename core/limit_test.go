@@ -189,7 +189,7 @@ func TestParseLimits(t *testing.T) {
 		{"1/15min, 2/2 weeks, 3/1 day, 4/30 seconds", []core.Limit{
 			core.Every(1, 15*time.Minute), core.Every(2, 14*24*time.Hour), core.PerDay(3), core.Every(4, 30*time.Second),
 		}},
-		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
+		{"\t 1 / m ; burst = 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
 	} {
 		expect.Elements(t, must.Get(core.ParseLimits(tt.in))(t), tt.want, "%q", tt.in)
 		expect.Elements(t, core.MustParseLimits(tt.in), tt.want, "MustParseLimits(%q)", tt.in)
@@ -212,7 +212,9 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"+1/m", `rate "+1" is not a whole number`},
 		{"1.5/m", `rate "1.5" is not a whole number`},
 		{"1_000/m", `rate "1_000" is not a whole number`},
-		{"99999999999999999999/m", `rate "99999999999999999999" is not a whole number`},
+		{"99999999999999999999/m", `limit "99999999999999999999/m": rate must be between 0 and 1000000000`},
+		{"99999999999999999999 at once", `limit "99999999999999999999 at once": rate must be between`},
+		{"10/m;burst=99999999999999999999", `burst must be between 0 and 1000000000`},
 		{"10/", `period "" is not a duration`},
 		{"10/fortnight", `period "fortnight" is not a duration, such as s, 15m, 500ms or day`},
 		{"10/minuts", `did you mean minute?`},

@@ -133,7 +133,7 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 		return "algorithm", true
 	}
 	name, value, _ := strings.Cut(option, "=")
-	switch {
+	switch name = strings.TrimSpace(name); {
 	case option == "calendar":
 		return option, true
 	case name == "tz":
@@ -159,10 +159,10 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 	return name, true
 }
 
-// parseCount reads digits only: no sign, no separators.
+// parseCount reads digits only: no sign, no separators. A number too large for an int becomes the largest int.
 func parseCount(s string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
-	return int(n), err == nil
+	return int(n), err == nil || n == math.MaxInt
 }
 
 // parsePeriod reads "m", "15m", "15 minutes", "1h30m" or "30d".
