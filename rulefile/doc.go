@@ -78,9 +78,9 @@
 //     denied.
 //
 // The program supplies the functions whose names are under funcs. A name that Funcs lacks is a mistake, so Load finds
-// misspellings. Anchors, aliases and merge keys work. Top-level fields whose names begin with "x-" are ignored. The
-// command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints
-// a JSON Schema for editors (schema).
+// misspellings. Anchors, aliases and merge keys work. Fields whose names begin with "x-" are ignored, except under
+// headers, tiers and overrides. The command spillgate checks a file without the program (check), says which rules apply
+// to a request (explain) and prints a JSON Schema for editors (schema).
 //
 // A file must be a regular file, not a named pipe, for example. It has at most 1 MiB, not counting long overrides with
 // one plain entry per line, and at most 16 MiB in all. Load rejects files that would take long to read, such as a file
