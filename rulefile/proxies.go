@@ -31,8 +31,8 @@ func (r *reader) proxies(f field) {
 		c.Header = r.text(header)
 	}
 	c.Unix = r.oneOf(fields["unix"], bools) == 1
-	c.Hops = r.number(fields["hops"])
-	c.IPv6Bits = r.number(fields["ipv6_bits"])
+	c.Hops = r.number(fields["hops"], 1, 32)
+	c.IPv6Bits = r.number(fields["ipv6_bits"], 32, 128)
 	if len(r.found) > wrong {
 		return
 	}
@@ -42,23 +42,17 @@ func (r *reader) proxies(f field) {
 	}
 	key, err := keyfunc.NewClientIP(c)
 	if err != nil {
-		r.addError(placeOf(err, f, fields), err)
+		at := f.key.spot
+		if header, ok := fields["header"]; ok && strings.Contains(err.Error(), "ClientIP.Header") {
+			at = header.value.spot
+		}
+		r.addError(at, err)
 		return
 	}
 	r.ipv6Bits = c.IPv6Bits
 	if r.ip = key; r.offline {
 		r.ip = offlineIP(c.IPv6Bits)
 	}
-}
-
-// placeOf returns the place of the field of proxies that an error of package keyfunc names.
-func placeOf(err error, f field, fields map[string]field) spot {
-	for text, name := range map[string]string{"ClientIP.Header": "header", "ClientIP.Hops": "hops", "ClientIP.IPv6Bits": "ipv6_bits"} {
-		if strings.Contains(err.Error(), text) && fields[name].value != nil {
-			return fields[name].value.spot
-		}
-	}
-	return f.key.spot
 }
 
 // prefixes reads networks and addresses.
@@ -81,15 +75,15 @@ func (r *reader) prefixes(f field) (prefixes []netip.Prefix) {
 	return prefixes
 }
 
-// number returns a whole number, or 0 if the field is not there.
-func (r *reader) number(f field) int {
+// number returns a whole number from low to high, or 0 if the field is not there.
+func (r *reader) number(f field, low, high int) int {
 	if f.key == nil {
 		return 0
 	}
 	text := r.text(f)
 	n, err := strconv.Atoi(text)
-	if text != "" && (err != nil || n < 1) {
-		r.add(f.value.spot, "%s: want a whole number of at least 1, got %q", f.key.text, text)
+	if text != "" && (err != nil || n < low || n > high) {
+		r.add(f.value.spot, "%s: want a whole number from %d to %d, got %q", f.key.text, low, high, text)
 	}
 	return n
 }

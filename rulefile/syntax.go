@@ -61,5 +61,9 @@ func addSyntaxError(err error, m *mistakes) {
 	if t := wrong.GetToken(); t != nil && t.Position != nil {
 		at = spot{t.Position.Line, t.Position.Column}
 	}
-	m.add(at, "this is not YAML: %s", wrong.GetMessage()) // GetMessage, because Error prints the file
+	message := wrong.GetMessage() // Error prints the file
+	if strings.Contains(message, "'\t'") {
+		message = "a tab cannot indent a line; use spaces"
+	}
+	m.add(at, "this is not YAML: %s", message)
 }

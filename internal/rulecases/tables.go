@@ -6,7 +6,7 @@ var badTables = []BadFile{
 		`1:8: this is not YAML: sequence end token ']' not found`,
 	}},
 	{"a tab as indentation", "rules:\n\t- name: a\n", []string{
-		`2:1: this is not YAML: found character '	' that cannot start any token`,
+		`2:1: this is not YAML: a tab cannot indent a line; use spaces`,
 	}},
 	{"an open quote", "rules:\n  - name: 'a\n", []string{
 		`2:11: this is not YAML: could not find end character of single-quoted text`,
@@ -81,12 +81,13 @@ var badTables = []BadFile{
 	{"a function of another kind", "funcs: [plan]\nrules:\n  - {key: plan, limits: 1/s}\n", []string{
 		`3:11: plan is not a key function of the program`,
 	}},
-	{"proxies", "proxies:\n  trusted: [10.0.0.0/8, 10.0.0.0/33, ten, 0.0.0.0/0]\n  hops: none\n  heeder: X\nrules: [{key: ip, limits: 1/s}]\n", []string{
+	{"proxies", "proxies:\n  trusted: [10.0.0.0/8, 10.0.0.0/33, ten, 0.0.0.0/0]\n  hops: none\n  ipv6_bits: 99999999999999999999\n  heeder: X\nrules: [{key: ip, limits: 1/s}]\n", []string{
 		`2:25: "10.0.0.0/33" is not a network such as 10.0.0.0/8, nor an address`,
 		`2:38: "ten" is not a network such as 10.0.0.0/8, nor an address`,
 		`2:43: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0; want the networks of your proxies`,
-		`3:9: hops: want a whole number of at least 1, got "none"`,
-		`4:3: unknown field "heeder" of proxies; did you mean header?`,
+		`3:9: hops: want a whole number from 1 to 32, got "none"`,
+		`4:14: ipv6_bits: want a whole number from 32 to 128, got "99999999999999999999"`,
+		`5:3: unknown field "heeder" of proxies; did you mean header?`,
 	}},
 	{"no proxy is trusted", "proxies: {header: X-Real-Ip}\nrules: [{key: ip, limits: 1/s}]\n", []string{
 		`1:1: proxies: no proxy is trusted; want trusted, hops or unix`,
