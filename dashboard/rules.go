@@ -22,7 +22,7 @@ type rule struct {
 type limit struct {
 	Limit   string            `json:"limit"`
 	Results map[string]uint64 `json:"results"`
-	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: from a tier, or from the rule before it was changed
+	Other   bool              `json:"other,omitempty"` // in no limiter's Rule.Limits: from a tier, or from the rule before it was changed
 }
 
 // rules returns the rules of all limiters, in their order, and then the counted rules that no limiter has.
@@ -49,30 +49,38 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 		own[q.Rule] = q.Overridden
 	}
 	all := []rule{} // an empty list in JSON, not null
-	seen := make(map[string]bool)
-	add := func(c core.Rule) {
-		if !seen[c.Name] {
-			seen[c.Name] = true
-			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), waited[c.Name], own[c.Name], h.recent(c.Name)})
-		}
-	}
+	place := make(map[string]int)
+	active := make(map[string][]core.Limit)
 	for _, l := range h.telemetry.Limiters() {
 		for _, c := range l.Rules() {
-			add(c)
+			i, known := place[c.Name]
+			if !known {
+				i, place[c.Name] = len(all), len(all)
+				all = append(all, rule{Name: c.Name, Routes: c.Routes, DryRun: c.DryRun, OnFailure: failureModes[c.OnFailure]})
+			}
+			all[i].DryRun = all[i].DryRun && c.DryRun // a limiter may enforce what another one tries
+			active[c.Name] = append(active[c.Name], c.Limits...)
 		}
 	}
 	for _, name := range names {
-		if !seen[name] {
-			all = append(all, rule{Name: name, Limits: results[name], Waited: waited[name], Own: own[name], Recent: h.recent(name)})
+		if _, known := place[name]; !known {
+			all = append(all, rule{Name: name})
 		}
+	}
+	for i := range all {
+		r := &all[i]
+		r.Limits, r.Waited, r.Own, r.Recent = arrange(active[r.Name], results[r.Name]), waited[r.Name], own[r.Name], h.recent(r.Name)
 	}
 	return all
 }
 
-// arrange returns the limits of a rule in its order, with their counts, and then all other counted limits.
+// arrange returns the active limits of a rule in their order, with their counts, and then all other counted limits.
 func arrange(own []core.Limit, counted []limit) (all []limit) {
 	for _, l := range own {
 		wanted := l.String()
+		if slices.ContainsFunc(all, func(l limit) bool { return l.Limit == wanted }) {
+			continue // two limiters have it
+		}
 		i := slices.IndexFunc(counted, func(c limit) bool { return c.Limit == wanted })
 		if i < 0 {
 			all = append(all, limit{Limit: wanted, Results: map[string]uint64{}})

@@ -176,6 +176,20 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	}
 }
 
+// A second limiter has a rule of the same name with another limit, and enforces it.
+func TestLimitsOfAllLimitersAreActive(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	trial := core.PerDay(3).By(byUser)
+	trial.DryRun = true
+	s := sceneOf(t, tel, []core.Rule{trial})
+	tel.Attach(core.Must(core.New([]core.Rule{{Key: byUser, Limits: core.MustParseLimits("3/d, 5/h")}})))
+	rule := s.event(t, "")["rules"].([]any)[0].(map[string]any)
+	limits := rule["limits"].([]any)
+	must.Equal(t, len(limits), 2, "%v", limits)
+	last := limits[1].(map[string]any)
+	expect.True(t, last["limit"] == "5/1h" && last["other"] == nil && rule["dryRun"] == nil, "got %v", rule)
+}
+
 // Keys that look alike are next to each other, and many of them do not displace a key that is denied less often.
 func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
 	s := sceneOf(t, telemetry.New(telemetry.Options{}), []core.Rule{
