@@ -104,7 +104,7 @@ type Settlement struct {
 	MaxWait   time.Duration // the Claim's MaxWait
 	Wait      time.Duration // the Take's Result.Wait: results with different waits need a Settlement each
 	Final     int           // the final cost
-	Renew     bool          // keep the hold; sets At
+	Renew     bool          // keep the hold; the store sets At to the instant of the renewal
 	Ban       time.Duration // deny everything for this rule and key for this long
 	Grant     int           // add this many requests, or take them away if it is negative; nothing is settled
 
