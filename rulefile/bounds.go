@@ -220,7 +220,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 			m.add(at, "tags such as %s are not understood", t.Value)
 			return false
 		case work > maxParse:
-			m.add(at, "this is too large: there are too many keys, too long keys or too many values that are missing")
+			m.add(at, "this is too large: there are too many keys, too long keys or too many values that are missing%s", exceptPlain)
 			return false
 		}
 		before = t

@@ -113,7 +113,11 @@ var worstFiles = []struct {
 	{"quotes", func() string { return strings.Repeat(`"`, 100_000) }, "this is not YAML"},
 	{"tabs in quotes", func() string { return `rules: "` + strings.Repeat("a\t", 1<<18) + `"` }, "too many tabs"},
 	{"tabs in lines in quotes", func() string { return `rules: "` + strings.Repeat(strings.Repeat("\t", 5000)+"a\n", 100) + `"` }, "too many tabs"},
-	{"a long file", func() string { return strings.Repeat("#", 1<<20) + "\n" }, "the file has 1048577 bytes, at most 1048576 are read"},
+	{"a long file", func() string { return strings.Repeat("#", 1<<20) + "\n" }, "the file has 1048577 bytes, at most 1048576 are read; overrides with one plain entry per line"},
+	{"a very long file", func() string { return strings.Repeat("#", 17<<20) + "\n" }, "the file has more than 16777216 bytes"},
+	{"aliases in overrides", func() string {
+		return repeated(300_000, "rules:\n- key: ip\n  limits: &l 1/s\n  overrides:\n", "    ip:%d: *l\n", "")
+	}, "values that are missing; overrides with one plain entry per line"},
 	{"many words", func() string { return strings.Repeat("- a\n", 110_000) }, "too many words"},
 	{"brackets in each other", func() string { return "rules: " + strings.Repeat("[", 100_000) }, "nested too deep"},
 	{"braces in each other", func() string { return "rules: " + strings.Repeat("{a: ", 50_000) }, "nested too deep"},

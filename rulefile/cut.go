@@ -9,6 +9,9 @@ import (
 // maxFile bounds a file with its overrides. Without overrides, a file has at most maxBytes.
 const maxFile = 16 << 20
 
+// exceptPlain says what does not count for a file that is too large.
+const exceptPlain = "; overrides with one plain entry per line, without aliases, do not count"
+
 // minCut is the number of entries from which overrides are cut. The YAML parser reads fewer entries fast enough.
 const minCut = 200
 

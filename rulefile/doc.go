@@ -67,8 +67,8 @@
 //   - tiers: func is a name of Funcs.Tiers, a function that returns the tier of a request. All other fields are tiers
 //     with their limits.
 //   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9", and of networks, if
-//     the key is ip. An exact key wins, then the longest prefix. A file may have 100,000 overrides. The key of a 6to4,
-//     Teredo or NAT64 address is the public IPv4 address in it, so name that one.
+//     the key is ip. An exact key wins, then the longest prefix. A file may have 100,000 overrides or more. The key of a
+//     6to4, Teredo or NAT64 address is the public IPv4 address in it, so name that one.
 //   - cost: a number or a name of Funcs.Costs.
 //   - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
 //   - dry_run: true or false.
@@ -82,7 +82,8 @@
 // headers, tiers and overrides. The command spillgate checks a file without the program (check), says which rules apply
 // to a request (explain) and prints a JSON Schema for editors (schema).
 //
-// A file must be a regular file, not a named pipe, for example. It has at most 1 MiB, not counting long overrides with
-// one plain entry per line, and at most 16 MiB in all. Load rejects files that would take long to read, such as a file
-// with more than 200,000 words or 20,000 patterns. An error lists the first 100 mistakes and the number of the others.
+// A file must be a regular file, not a named pipe, for example. It has at most 16 MiB in all. It has at most 1 MiB
+// without its long overrides: 200 entries or more, one per line, each a plain text and not an alias. Load rejects files
+// that would take long to read, such as a file with more than 200,000 words or 20,000 patterns. An error lists the first
+// 100 mistakes and the number of the others.
 package rulefile

@@ -17,8 +17,12 @@ func parseTree(src string, m *mistakes) (root *node) {
 			root = nil
 		}
 	}()
-	if len(src) > maxBytes {
-		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read", len(src), maxBytes)
+	switch {
+	case len(src) > maxFile: // Read may have read only a part
+		m.add(spot{1, 1}, "the file has more than %d bytes", maxFile)
+		return nil
+	case len(src) > maxBytes:
+		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read%s", len(src), maxBytes, exceptPlain)
 		return nil
 	}
 	if strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") || strings.IndexByte(src[:min(2, len(src))], 0) >= 0 {
