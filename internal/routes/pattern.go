@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spillgate/spillgate/internal/nearest"
 )
@@ -227,8 +228,12 @@ func otherSyntax(text, rest string) string {
 	wild := false
 	for i, s := range segments {
 		switch {
-		case len(s) > 1 && s[0] == ':':
-			segments[i], wild = "{"+s[1:]+"}", true
+		case len(s) > 1 && s[0] == ':', strings.HasPrefix(s, "{") && strings.Contains(s, ":"):
+			name := s[1:]
+			if end := strings.IndexFunc(name, isNoLetter); end > 0 {
+				name = name[:end] // without an extension or an expression
+			}
+			segments[i], wild = "{"+name+"}", true
 		case len(s) > 0 && s[0] == '*' && i == len(segments)-1:
 			segments[i], wild = "", true
 		}
@@ -239,3 +244,5 @@ func otherSyntax(text, rest string) string {
 	meant := strings.TrimSuffix(text, rest) + strings.Join(segments, "/")
 	return fmt.Sprintf("route %q has a wildcard of another router; did you mean %q? A literal : is %%3A, a literal * is %%2A", text, meant)
 }
+
+func isNoLetter(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }

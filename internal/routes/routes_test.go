@@ -103,6 +103,8 @@ func TestRouteMistakes(t *testing.T) {
 		{"a bad wildcard", [][]string{{"/a/{x-y}"}}, `bad wildcard name "x-y"`},
 		{"a wildcard twice", [][]string{{"/{x}/{x}"}}, `duplicate wildcard name "x"`},
 		{"bad, and like a good one", [][]string{{"/a/{x}"}, {"/a/{y-}"}}, `bad wildcard name "y-"`},
+		{"a parameter with an extension", [][]string{{"/a/:id.json"}}, `did you mean "/a/{id}"?`},
+		{"a parameter with an expression", [][]string{{"GET /a/{id:[0-9]+}/b"}}, `wildcard of another router; did you mean "GET /a/{id}/b"?`},
 		{"a bad method", [][]string{{"PO/ST /a"}}, `route "PO/ST /a" has no method of HTTP; did you mean "POST /a"?`},
 		{"a method in lower case", [][]string{{"post /a"}}, `route "post /a" can never match: its method is not in upper case`},
 		{"an empty segment", [][]string{{"/a//b"}}, `route "/a//b" can never match: its path is not clean`},
