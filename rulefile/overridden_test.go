@@ -170,6 +170,17 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 	expect.Equal(t, len(file.Warnings), 0, "with proxies: warnings %v", file.Warnings)
 }
 
+func TestCostThatNeverFitsIsAWarning(t *testing.T) {
+	const text = "rules: [{key: ip, limits: \"5/s, 9/m, 2 at once, 0/d\", cost: %d}]\n"
+	file := mustParse(t, fmt.Sprintf(text, 6))
+	must.Equal(t, len(file.Warnings), 1, "warnings %v", file.Warnings)
+	expect.Equal(t, file.Warnings[0].Text, "cost: 5/1s does not admit 6 at once; want a larger rate or burst, or a smaller cost", "warning")
+	for _, fits := range []string{"5", "6, cost_after: failures"} {
+		file = mustParse(t, strings.Replace(text, "%d", fits, 1))
+		expect.Equal(t, len(file.Warnings), 0, "cost: %s: warnings %v", fits, file.Warnings)
+	}
+}
+
 // The skip of a file is replaced together with its rules. It does not apply to rules of the program.
 func TestSkipIsSwapped(t *testing.T) {
 	own := core.Rule{Name: "own", Key: program.Keys["user"], Limits: []core.Limit{core.PerHour(5)}}

@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -194,6 +195,14 @@ func (r *reader) cost(fields map[string]field, rule *core.Rule, d *detail) {
 		r.add(f.value.spot, "cost: want a whole number from 1 to 1000000000, or a function, got %q", d.cost)
 	default:
 		rule.Cost = func(*http.Request) int { return n }
+		if _, held := fields["cost_after"]; held {
+			return // at most a capacity is held
+		}
+		for _, l := range rule.Limits {
+			if l.Algorithm != core.InFlight && l.Rate > 0 && n > l.Capacity() {
+				r.warn(f.value.spot, fmt.Sprintf("cost: %v does not admit %d at once; want a larger rate or burst, or a smaller cost", l, n))
+			}
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ const goodRules = `funcs: [plan, isBot]
 rules:
   - {name: login, match: POST /login, key: ip, limits: "5/10m, 20/d", on_failure: closed}
   - {name: api, match: /api/, key: ip, limits: 10/s, tiers: {func: plan, pro: 99/s}, dry_run: true}
-  - {name: pro, headers: {X-Plan: pro}, key: bearer, limits: 1/s, cost: 3}
+  - {name: pro, headers: {X-Plan: pro}, key: bearer, limits: 5/s, cost: 3}
   - {name: bots, match: isBot, key: ip, limits: 1/m}
 `
 
