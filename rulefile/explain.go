@@ -66,6 +66,8 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 		if d.skip != nil {
 			if why := d.skip.why(r); why != "" {
 				e.Applies, e.Why = "no", []string{"skipped: " + why}
+			} else if d.skip.networks != nil && r.RemoteAddr == "" && e.Applies != "no" {
+				e.Why = append(e.Why, "the request has no address here, so skip.addresses was left out")
 			}
 		}
 		if e.Applies != "no" {

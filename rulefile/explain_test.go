@@ -60,6 +60,17 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Without an address, nobody knows whether a request is skipped by its address.
+func TestExplainSaysThatNoAddressIsGiven(t *testing.T) {
+	f := must.Get(rulefile.Check("f.yaml", []byte("proxies: {hops: 1}\nskip: {addresses: 10.0.0.0/8}\nrules: [{key: ip, limits: 1/s}]\n")))(t)
+	for remote, want := range map[string]bool{"": true, "203.0.113.9:1": false} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = remote
+		all := must.Get(f.Explain(r))(t)
+		expect.Equal(t, strings.Contains(strings.Join(all[0].Why, "; "), "the request has no address here"), want, "from %q: %v", remote, all[0].Why)
+	}
+}
+
 // Explain writes keys as overrides do.
 func TestExplainShowsKey(t *testing.T) {
 	const proxies = "proxies: {trusted: [10.0.0.0/8]}\nfuncs: [user]\n"
