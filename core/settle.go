@@ -10,14 +10,14 @@ import (
 // Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower,
 // the difference becomes available again, as far as it still counts. If it is higher, the difference is charged now,
 // even if it does not fit. If the cost was held, Settle releases the hold and charges the final cost now. If the hold
-// has already ended, it was charged at its end, and Settle corrects that charge. Each rule of a decision can be settled
-// once; Settle ignores a rule that was charged nothing.
+// has already ended, it was charged at its end, and Settle corrects that charge. Settle ignores a rule that was charged
+// nothing or has been settled before, and returns nil.
 //
 // A token bucket counts requests × Period up to 2^53, in microseconds or, if its capacity does not fit then, in
 // milliseconds or seconds. It forgets what is used beyond that: under 100,000 a day, more than 104,249 requests.
 //
-// The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store
-// is down. If it returns an error, the charge stays.
+// The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store is
+// down. Then the charge stays, unless only the store's answer was lost. After ErrUnavailable, a rule counts as settled.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
 	rules, err := l.current()
 	switch {
