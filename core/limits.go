@@ -17,14 +17,16 @@ type limitSet struct {
 	compiled []algorithm.Limit
 	err      error // not nil if a limit is invalid; then compiled must not be used
 	smallest int   // capacity, at least 1: the estimated cost of a rule with CostAfter must not deny its request forever
+	waits    bool  // requests can wait for their turn under all of them
 	inFlight bool  // one of them is of requests in flight
 }
 
 // newLimitSet compiles limits, which must not change afterwards.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, smallest: math.MaxInt}
+	s := &limitSet{limits: limits, smallest: math.MaxInt, waits: true}
 	s.compiled, s.err = compileLimits(limits)
 	for i := range limits {
+		s.waits = s.waits && limits[i].canWait()
 		if limits[i].Algorithm == InFlight {
 			s.inFlight = true
 		} else {
