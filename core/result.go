@@ -12,6 +12,9 @@ import (
 const Never time.Duration = math.MaxInt64
 
 // A Result is the outcome of one limit for one claim.
+//
+// Its times begin at At. They do not count what the key holds, because the end of a hold is unknown: while it holds something,
+// RefillAfter and ResetAfter are at least 1s, and RetryAfter is 1s, as a hint, if only holds deny the cost.
 type Result struct {
 	Rule        string
 	Limit       Limit
@@ -20,11 +23,11 @@ type Result struct {
 	Remaining   int           // after the decision; never negative; unchanged by a denied request
 	Granted     int           // windows and logs: requests that grants add now; negative if they take away
 	Over        int           // windows and logs: requests used beyond the capacity and Granted, as by a settlement
-	RetryAfter  time.Duration // denied: after this time the same cost fits, or 1s, as a hint, if only holds deny it; Never if it never will; 0 if allowed
-	RefillAfter time.Duration // time until Remaining+1 is available or, if grants end before that, ResetAfter; 0 if nothing is missing; while something is held, at least 1s
-	ResetAfter  time.Duration // time until the whole capacity is available: nothing is used; 0 if nothing is missing; holds do not count, but while there are any it is at least 1s
+	RetryAfter  time.Duration // denied: after this time the same cost fits; Never if it never will; 0 if allowed
+	RefillAfter time.Duration // time until Remaining+1 is available or, if grants end before that, ResetAfter; 0 if nothing is missing
+	ResetAfter  time.Duration // time until the whole capacity is available: nothing is used; 0 if nothing is missing
 	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
-	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
+	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster, each identity has its own
 }
 
 // set makes r from what a store has answered about the limit l of a claim at an instant.
