@@ -8,7 +8,7 @@
 // resets. What an algorithm computes, such as the refund of a fixed window, is in internal/algorithm: this package
 // finds, locks and stores the records.
 //
-// Reading order: store.go (ops), pair.go (one loop over all ops: lock, find, open, decide, charge, report), ops.go (what
+// Reading order: store.go (ops), pair.go (all ops of a call together: lock, find, decide, charge, report), ops.go (what
 // an op does that is not decided: refunds, settlements, bans, grants, resets). Below them: place.go and shard.go (room for
 // a new record, holds that end, and which records a full store drops), table.go (where records are), clock.go.
 package memory

@@ -6,7 +6,7 @@
 // Each file uses only files below it:
 //
 //	store.go    the Store: a Take, from leases and remembered denials (denials.go) or the server; Settle; Reset
-//	decide.go   decides, lends or settles a job in one run or, if its keys are in several slots of a Cluster, in parts (split.go)
+//	decide.go   decides, lends or settles a job in one run or, if its keys are of several identities on a Cluster, in parts (split.go)
 //	queue.go    collects the jobs of concurrent callers into runs, which are bounded by a sum of loads
 //	server.go   sends a run in one call, of a function or a script (functions.go), and gives each job its part of the reply
 //	request.go  turns claims and settlements into a job, a list of ops
