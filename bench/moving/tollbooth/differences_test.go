@@ -71,6 +71,22 @@ func TestNoAddress(t *testing.T) {
 	})
 }
 
+// SetBasicAuthUsers limits these users only.
+func TestBasicAuthUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := tollbooth.NewLimiter(1, nil)
+		limit.SetBasicAuthUsers([]string{"bob"})
+		rule := core.PerSecond(1).By(keyfunc.Join(keyfunc.RemoteIP, keyfunc.BasicUser))
+		rule.Match = func(r *http.Request) bool { name, _, _ := r.BasicAuth(); return name == "bob" }
+		now := stdlib.New(core.Must(core.New([]core.Rule{rule})))(try.OK)
+		for name, h := range map[string]http.Handler{"before": tollbooth.HTTPMiddleware(limit)(try.OK), "after": now} {
+			expect.Equal(t, try.Admitted(h, 3, client, "/", "Authorization", "Basic Ym9iOng="), 1, "%s: admitted of 3 by bob", name)
+			expect.Equal(t, try.Admitted(h, 3, client, "/", "Authorization", "Basic YW5uOng="), 3, "%s: admitted of 3 by ann", name)
+			expect.Equal(t, try.Admitted(h, 3, client, "/"), 3, "%s: admitted of 3 by nobody", name)
+		}
+	})
+}
+
 // Without SetIPLookup the address is RemoteAddr, also if a middleware has rewritten it.
 func TestNoLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
