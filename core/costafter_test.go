@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,21 @@ func TestObserversOfSettlements(t *testing.T) {
 	wantError(t, o.Err, core.ErrInvalid, `spillgate: cost after rule "b": cost must not be negative, got -4`)
 	expect.True(t, len(o.Claims) == 2 && o.Claims[0].Cost == 1 && o.Claims[1].Cost == 5 && o.Claims[0].Hold,
 		"got claims %+v, want what was held", o.Claims)
+}
+
+func TestSumsOfHugeCostsDoNotOverflow(t *testing.T) {
+	seen := new(recorder)
+	l := withStore(new(core.MemoryStore), []core.Rule{final("a", 50, costOf), final("b", 50, costOf)}, core.WithObserver(seen.observe))
+	serve(t, l, func(r *http.Request, g *core.Guard) {
+		expect.True(t, core.SetCost(r.Context(), "a", math.MaxInt) && core.SetCost(r.Context(), "b", 2), "SetCost has no effect")
+		g.Settle(core.Outcome{})
+	})
+	one := core.Claim{Rule: "places", Key: "k", Limits: []core.Limit{core.AtOnce(2)}, Cost: math.MaxInt, Hold: true}
+	expect.NoError(t, l.Refund(t.Context(), must.Get(l.Take(t.Context(), one, one))(t)), "Refund")
+	for i, want := range []int{math.MaxInt, 0} {
+		o := seen.seen[2*i+1]
+		expect.True(t, o.Outcome.Cost == math.MaxInt && o.Charged == want, "the cost is %d and %d is charged, want %d and %d", o.Outcome.Cost, o.Charged, math.MaxInt, want)
+	}
 }
 
 func TestFailingCostAfterIsLogged(t *testing.T) {

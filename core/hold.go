@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -120,7 +121,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 	for i := range held {
 		s := &held[i]
 		o.Cost = s.Final
-		e.outcome.Cost += o.Cost
+		e.outcome.Cost = addCosts(e.outcome.Cost, o.Cost)
 		var mistake error
 		if s.Final, mistake = finalCost(s.rule.CostAfter, r, o, s.Cost); mistake != nil {
 			e.err = allOf(e.err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
@@ -128,6 +129,9 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 	}
 	_ = c.settleAll(r.Context(), held, e) // observers hear of a failure
 }
+
+// addCosts returns a + b, or the largest int if that is less. Neither is negative.
+func addCosts(a, b int) int { return a + min(b, math.MaxInt-a) }
 
 // finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
 func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcome, held int) (cost int, err error) {

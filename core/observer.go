@@ -44,7 +44,7 @@ type Observation struct {
 	// Outcome is how the request ended. It is nil in the observation of a decision.
 	Outcome *Outcome
 
-	// Charged is the final cost of a settled request: the sum over Claims.
+	// Charged is the final cost of a settled request: the sum over Claims, at most math.MaxInt.
 	Charged int
 }
 
@@ -98,7 +98,7 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 	for i := range held {
 		s := &held[i]
 		o.Claims = append(o.Claims, Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: true, Lease: s.Lease})
-		o.Charged += s.Final
+		o.Charged = addCosts(o.Charged, s.Final)
 	}
 	o.Decision = c.view(new([1]Result))
 	outcome := e.outcome

@@ -61,7 +61,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 			var e ending
 			for i := range own {
 				if own[i].Held {
-					e.outcome.Cost += max(own[i].Cost, 1)
+					e.outcome.Cost = addCosts(e.outcome.Cost, max(own[i].Cost, 1))
 				}
 			}
 			errs = append(errs, c.settleAll(ctx, own, e))
