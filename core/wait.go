@@ -138,21 +138,44 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 }
 
 // decideInTurn is decide for a request that sleeps until its turn. If its rules hold something, it sleeps here, since the
-// request holds nothing while it waits. Otherwise, await sleeps. If too many requests wait, it is decided once more, as a request
-// that must not.
+// request holds nothing while it waits. Otherwise, await sleeps. If no place to wait is left, it is decided as a request that must
+// not wait, and once more if it is denied and a place is left then.
 func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	left, claims := timeLeft(ctx, r, true), c.claims()
-	l.waiting.restrict(claims, r)
-	early, later := c.inTurn()
-	if took, err = l.decideOnce(ctx, &early, left); err != nil {
-		return took, err
+	waitNot := func(must bool) {
+		for i := range claims {
+			claims[i].now = must && !claims[i].dryRun
+		}
+	}
+	pairs := mayWaitFor(claims, r)
+	reserved := l.waiting.reserve(pairs, false)
+	defer func() {
+		if reserved { // the store has failed
+			l.waiting.answer(pairs, nil)
+		}
+	}()
+	var early, later receipt
+	for {
+		waitNot(!reserved)
+		early, later = c.inTurn()
+		more, err := l.decideOnce(ctx, &early, left)
+		if took += more; err != nil {
+			return took, err
+		}
+		if reserved || early.allowed || !l.waiting.reserve(pairs, true) {
+			break
+		}
+		reserved = true
 	}
 	early.denyLate(ctx)
-	if early.waitFrom(time.Time{}) > 0 && !l.enter(ctx, r, &early) {
+	had := reserved
+	reserved = false
+	switch waits := early.waitFrom(time.Time{}) > 0; {
+	case had && !waits:
+		l.waiting.answer(pairs, nil)
+	case waits && (!had || !l.enter(ctx, r, &early, pairs)):
 		_ = early.settle(ctx, "", 0)
-		for i := range claims {
-			claims[i].now = !claims[i].dryRun
-		}
+		waitNot(true)
 		more, err := l.decide(ctx, r, c)
 		return took + more, err
 	}

@@ -428,6 +428,7 @@ func TestManyBeginToWaitAtOnce(t *testing.T) {
 		if all.Wait(); admitted != 6 || denied != 14 {
 			t.Errorf("%d admitted, %d denied; want 1 at once, 5 after a wait and 14 denied", admitted, denied)
 		}
+		expect.Equal(t, s.settles, 0, "denied requests had booked turns, which others might not get; settlements")
 	})
 }
 

@@ -10,42 +10,64 @@ import (
 	"time"
 )
 
-// waiters counts the requests of a limiter that wait for their turn: all of them, and those of each rule and key and of
-// each peer. One key or peer may take a quarter of the places.
+// waiters counts the places of requests that wait for their turn, or that may have to once the store has decided them: all of
+// them, and those of each rule and key and of each peer. One key or peer may take a quarter of the places.
 type waiters struct {
 	most int64
-	all  atomic.Int64 // changes only while mu is held
+	all  atomic.Int64 // requests that wait
 
-	mu sync.Mutex
-	by map[Pair]int64 // a Pair without a Rule is a peer
+	mu       sync.Mutex
+	answered sync.Cond      // its L is mu
+	taken    map[Pair]int64 // a Pair without a Rule is a peer, and Pair{} stands for all requests
+	asking   map[Pair]int64 // how many of the taken places are reserved
 }
 
 // share returns how many requests of one rule and key, or of one peer, may wait.
 func (w *waiters) share() int64 { return (w.most + 3) / 4 }
 
-// restrict marks the claims that must not wait, because no further request of r's peer may, or of the claim's rule and key.
-func (w *waiters) restrict(claims []asked, r *http.Request) {
-	if w.all.Load() < w.share() {
-		return
-	}
-	peer := peerOf(r)
+// reserve takes a place of each pair for a request that may have to wait, before the store books its turn: a turn cannot always
+// be given back. It reports false if a pair has no place left. If it is patient, it first waits for the store's answers to
+// requests that have reserved the last places, because they may not need them.
+func (w *waiters) reserve(pairs []Pair, patient bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	none := w.all.Load() >= w.most || w.by[peer] >= w.share()
-	for i := range claims {
-		a := &claims[i]
-		a.now = !a.dryRun && (none || w.by[Pair{a.rule.Name, a.key}] >= w.share())
+	isFull := func(p Pair) bool { return w.taken[p] >= w.share() && (p != Pair{} || w.taken[p] >= w.most) }
+	isLost := func(p Pair) bool { return isFull(p) && (!patient || w.asking[p] == 0) }
+	for slices.ContainsFunc(pairs, isFull) {
+		if slices.ContainsFunc(pairs, isLost) {
+			return false
+		}
+		w.answered.Wait()
+	}
+	count(w.taken, pairs, 1)
+	count(w.asking, pairs, 1)
+	return true
+}
+
+// answer ends the reservation of pairs. The request waits for some of them or, if waits is empty, does not wait.
+func (w *waiters) answer(pairs, waits []Pair) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	count(w.asking, pairs, -1)
+	count(w.taken, pairs, -1)
+	count(w.taken, waits, 1)
+	w.all.Add(int64(min(len(waits), 1)))
+	w.answered.Broadcast()
+}
+
+func count(places map[Pair]int64, pairs []Pair, n int64) {
+	for _, p := range pairs {
+		if places[p] += n; places[p] == 0 {
+			delete(places, p)
+		}
 	}
 }
 
-// enter counts the request of c, which has to wait, and extends the deadlines of its server. It reports false if too many
-// requests wait or the deadlines cannot be extended.
-func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
-	pairs := c.waitsFor(peerOf(r))
-	if !l.waiting.add(pairs) {
-		return false
-	}
-	c.more().waits = pairs
+// enter counts the request of c, which has reserved pairs and has to wait, and extends the deadlines of its server. It reports
+// false if they cannot be extended.
+func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt, pairs []Pair) bool {
+	c.more().waits = c.waitsFor(pairs)
+	l.waiting.answer(pairs, c.extra.waits)
 	if r == nil || timeoutOf(ctx, r) == 0 || !extend(ctx, 0) || extend(ctx, c.waitFrom(time.Time{})) {
 		return true
 	}
@@ -53,34 +75,34 @@ func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
 	return false
 }
 
-// waitsFor returns the pairs that the request of c has to wait for, and its peer if that is known.
-func (c *receipt) waitsFor(peer Pair) (pairs []Pair) {
-	if peer != (Pair{}) {
+// mayWaitFor returns the pairs that a request with these claims may have to wait for: all requests, its peer if that is known, and
+// the rules and keys.
+func mayWaitFor(claims []asked, r *http.Request) []Pair {
+	pairs := append(make([]Pair, 0, 3), Pair{})
+	if peer := peerOf(r); peer != (Pair{}) {
 		pairs = append(pairs, peer)
 	}
-	claims := c.claims()
-	for i, own := range c.each {
+	for i := range claims {
 		a := &claims[i]
-		pair := Pair{a.rule.Name, a.key}
-		if !a.dryRun && slices.ContainsFunc(own, func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(pairs, pair) {
+		if pair := (Pair{a.rule.Name, a.key}); a.rule.MaxWait > 0 && !a.dryRun && !slices.Contains(pairs, pair) {
 			pairs = append(pairs, pair)
 		}
 	}
 	return pairs
 }
 
-// add counts a request that waits for pairs, unless too many do.
-func (w *waiters) add(pairs []Pair) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.all.Load() >= w.most || slices.ContainsFunc(pairs, func(p Pair) bool { return w.by[p] >= w.share() }) {
-		return false
+// waitsFor returns those of pairs that the request of c has to wait for: not the keys of rules under which it fits now.
+func (c *receipt) waitsFor(pairs []Pair) []Pair {
+	fits := func(p Pair) bool {
+		claims, fits := c.claims(), p.Rule != ""
+		for i, own := range c.each {
+			if (Pair{claims[i].rule.Name, claims[i].key}) == p {
+				fits = fits && !slices.ContainsFunc(own, func(r Result) bool { return !r.DryRun && r.Wait > 0 })
+			}
+		}
+		return fits
 	}
-	w.all.Add(1)
-	for _, p := range pairs {
-		w.by[p]++
-	}
-	return true
+	return slices.DeleteFunc(slices.Clone(pairs), fits)
 }
 
 // leave ends the wait of the request of c, if it waits.
@@ -92,11 +114,7 @@ func (l *Limiter) leave(c *receipt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Add(-1)
-	for _, p := range c.extra.waits {
-		if w.by[p]--; w.by[p] == 0 {
-			delete(w.by, p)
-		}
-	}
+	count(w.taken, c.extra.waits, -1)
 	c.extra.waits = nil
 }
 
