@@ -11,7 +11,7 @@ func (c *call) settleAll() error {
 	}
 	for i := range c.ops {
 		if i > 0 { // earlier ops may have moved records
-			c.find(&c.ops[i])
+			c.find(&c.ops[i], false)
 		}
 		c.settle(&c.ops[i])
 	}
@@ -91,17 +91,13 @@ func (c *call) release(o *Op) {
 
 // admits reports whether all limits of o have room for cost.
 func (o *Op) admits(cost int64) bool {
+	o.fits = true
 	for i := range o.asks {
-		a := &o.asks[i]
-		if a.Limit.Row.Counts {
-			continue
-		}
-		a.retry, a.asked = a.Wait(cost), cost
-		if o.delay(a); a.retry != 0 {
-			return false
+		if a := &o.asks[i]; !a.Limit.Row.Counts {
+			o.decide(a, cost)
 		}
 	}
-	return true
+	return o.fits
 }
 
 // chargeOne charges cost to all limits of o, whether it fits or not. A rate of 0 needs no state.
@@ -110,10 +106,14 @@ func (c *call) chargeOne(o *Op, cost int64) {
 		return
 	}
 	for i := range o.asks {
-		o.asks[i].asked, o.asks[i].wait = cost, 0
+		o.asks[i].asked = cost
 	}
 	c.place(o)
-	o.add(cost)
+	for i := range o.asks {
+		if a := &o.asks[i]; a.Limit.IsCharged() {
+			a.Limit.Row.Charge(&a.State, cost)
+		}
+	}
 }
 
 // hasRoom reports whether the logs of o can hold what is granted.
@@ -173,7 +173,7 @@ func (c *call) reset(o *Op) {
 	case ends > c.now:
 		s.ensure(id, algorithm.CellsKind, 0, c.now, o.Pair.shared)
 	}
-	if c.find(o); o.record != nil && o.record.Pair == id {
+	if c.find(o, false); o.record != nil && o.record.Pair == id {
 		o.cells.Forget(c.now, ends)
 		c.changed(o)
 	}

@@ -14,6 +14,7 @@ type call struct {
 	offset  int64 // of the wall clock
 	sweeps  int   // shards that were swept for room
 	dryRuns bool  // some ops are dry runs
+	denied  bool  // some op that is none does not fit alone
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	placed  bool  // records were added
@@ -50,7 +51,7 @@ type ask struct {
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// open locks the shards of all ops in ascending order, finds the states, and charges what holds have become by now.
+// open locks the shards of all ops in ascending order, charges what holds have become by now, finds the states, and decides each op alone.
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
@@ -61,29 +62,29 @@ func (c *call) open(s *Store) {
 		c.dryRuns = c.dryRuns || o.DryRun
 		limits += len(o.Limits)
 	}
+	cells := 0
 	for set := c.shards; set != 0; set &= set - 1 {
-		s.shards[bits.TrailingZeros64(set)].Lock()
+		sh := &s.shards[bits.TrailingZeros64(set)]
+		sh.Lock()
+		cells += sh.cells.Len()
 	}
 	c.room = &ops[0].shard.room
 	c.now, c.offset = s.read()
+	for i := 0; cells > 0 && i < len(ops); i++ { // before anything is found: it may move records
+		o := &ops[i]
+		o.shard.endHolds(o.Pair.id, c.now, c.offset)
+		o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+	}
 	asks := c.asks
 	if limits > len(asks) {
 		if asks = make([]ask, limits); limits <= maxRoom {
 			c.asks = asks
 		}
 	}
-	moved := false
 	for i := range ops {
 		o := &ops[i]
 		o.asks, asks = asks[:len(o.Limits)], asks[len(o.Limits):]
-		if o.shard.cells.Len() > 0 {
-			own, shared := o.shard.endHolds(o.Pair.id, c.now, c.offset), o.shard.endHolds(o.Pair.shared, c.now, c.offset)
-			moved = moved || own || shared
-		}
-		c.find(o)
-	}
-	if moved {
-		c.findAll()
+		c.find(o, o.Kind <= Hold)
 	}
 }
 
@@ -114,13 +115,13 @@ func (c *call) close() {
 func (c *call) findAll() {
 	ops := c.ops
 	for i := range ops {
-		c.find(&ops[i])
+		c.find(&ops[i], false)
 	}
 }
 
-// find finds the records of o, and opens its states. All states of siblings are the pair's own, or all are shared. The state of a limit in
+// find finds the records of o, opens its states, and decides it alone if that is asked. All states of siblings are the pair's own, or all are shared. The state of a limit in
 // flight is the record of the cells.
-func (c *call) find(o *Op) {
+func (c *call) find(o *Op, decides bool) {
 	own, _ := o.shard.of(o.Pair.id)
 	var shared []record
 	if o.shard.shared > 0 {
@@ -136,6 +137,7 @@ func (c *call) find(o *Op) {
 		o.cost, o.count, o.banned = o.cells.Sum(c.now)
 	}
 	c.lacks = c.lacks || o.Kind == Hold
+	o.fits = o.fits || decides
 	asks := o.asks
 	for i := range asks {
 		a := &asks[i]
@@ -148,18 +150,23 @@ func (c *call) find(o *Op) {
 		if o.Kind == Take && (a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0) {
 			c.lacks = true
 		}
+		if decides {
+			o.decide(a, o.costOf(a))
+		}
 	}
+	c.denied = c.denied || decides && !o.fits && !o.DryRun
 }
 
 // take charges all claims if every enforced one is admitted, and then the dry runs that fit as well.
 func (c *call) take(answers []Answer) {
-	admitted := c.decide(false) && (!c.lacks || c.placeAll(false))
+	c.overlap = len(c.ops) > 1 && c.mayOverlap()
+	admitted := !c.denied
+	if c.overlap {
+		admitted = c.decide(false)
+	}
+	admitted = admitted && (!c.lacks || c.placeAll(false))
 	if c.dryRuns {
-		for i := range c.ops {
-			if admitted {
-				c.charge(&c.ops[i], false)
-			}
-		}
+		c.charge(admitted, false, nil)
 		if c.overlap { // the charges may have placed and moved records
 			c.findAll()
 		}
@@ -167,20 +174,12 @@ func (c *call) take(answers []Answer) {
 			c.placeAll(true)
 		}
 	}
-	ops := c.ops
-	for i := range ops {
-		o := &ops[i]
-		if admitted {
-			c.charge(o, c.dryRuns)
-		}
-		if !c.overlap {
-			answers = o.report(answers)
-		}
+	if c.overlap { // answers come after all charges, which may change the states of other ops
+		c.charge(admitted, c.dryRuns, nil)
+		c.findAll()
+		admitted = false
 	}
-	for i := 0; c.overlap && i < len(ops); i++ { // the charges of other ops may have changed the states
-		c.find(&ops[i])
-		answers = ops[i].report(answers)
-	}
+	c.charge(admitted, c.dryRuns, answers)
 }
 
 // costsBeside returns the costs of all other asks of the state of a, which is o's, or of siblings: separately for peeks, and separately for
@@ -212,34 +211,33 @@ func (c *call) mayOverlap() bool {
 	return false
 }
 
-// decide decides the dry runs or all ops. It reports whether all ops but the dry runs are admitted.
+// decide decides the dry runs or all ops, each beside the others. It reports whether all ops but the dry runs are admitted.
 func (c *call) decide(dryRuns bool) bool {
-	admitted, ops := true, c.ops
-	if len(ops) > 1 {
-		c.overlap = c.overlap || c.mayOverlap()
-	}
-	for i := range ops {
-		o := &ops[i]
+	c.overlap = c.overlap || c.mayOverlap()
+	admitted := true
+	for i := range c.ops {
+		o := &c.ops[i]
 		if dryRuns && !o.DryRun {
 			continue
 		}
-		asks := o.asks
 		o.fits = true
-		for j := range asks {
-			a := &asks[j]
-			if a.asked = o.costOf(a); c.overlap {
-				a.asked = min(a.asked+c.costsBeside(o, a), algorithm.MaxExact)
-			}
-			if a.retry, a.wait = a.Wait(a.asked), 0; a.Cells != nil {
-				o.delay(a)
-			}
-			if a.retry != 0 && !o.takeTurn(a) {
-				o.fits = false
-			}
+		for j := range o.asks {
+			a := &o.asks[j]
+			o.decide(a, min(o.costOf(a)+c.costsBeside(o, a), algorithm.MaxExact))
 		}
 		admitted = admitted && (o.fits || o.DryRun)
 	}
 	return admitted
+}
+
+// decide decides whether a admits cost: o does not fit if a neither admits it nor gives it a turn.
+func (o *Op) decide(a *ask, cost int64) {
+	if a.asked, a.retry, a.wait = cost, a.Wait(cost), 0; a.Cells != nil {
+		o.delay(a)
+	}
+	if a.retry != 0 && !o.takeTurn(a) {
+		o.fits = false
+	}
 }
 
 // delay adds to how long it takes until a admits what is asked, because of what the pair holds and while it is banned.
@@ -280,51 +278,45 @@ func (o *Op) takeTurn(a *ask) (ok bool) {
 	return ok
 }
 
-// charge charges o, or holds its cost, if it fits and is one of the dry runs or of the others.
-func (c *call) charge(o *Op, dryRuns bool) {
-	if !o.fits || o.DryRun != dryRuns {
-		return
-	}
-	if c.overlap { // earlier ops may have moved records and changed states
-		c.find(o)
-	}
-	switch o.Kind {
-	case Hold:
-		o.cells.Hold(c.now, o.Cost, 1, o.Limits)
-		c.changed(o)
-	case Take:
-		if c.overlap { // the siblings of one call may be too many
+// charge charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets answers, unless there are none, to
+// what each limit is told.
+func (c *call) charge(admitted, dryRuns bool, answers []Answer) {
+	n, ops := 0, c.ops
+	for i := range ops {
+		o := &ops[i]
+		charges := admitted && o.fits && o.DryRun == dryRuns && o.Kind != Peek
+		if charges && c.overlap { // earlier ops may have moved records and changed states, and the siblings of one call may be too many
+			c.find(o, false)
 			c.place(o)
 		}
-		o.add(o.Cost)
+		if charges && o.Kind == Hold {
+			o.cells.Hold(c.now, o.Cost, 1, o.Limits)
+			c.changed(o)
+			charges = false
+		}
+		asks := o.asks
+		for j := range asks {
+			a := &asks[j]
+			switch row := a.Limit.Row; {
+			case !charges || !a.Limit.IsCharged():
+			case a.wait > 0:
+				row.Book(&a.State, o.Cost, o.banned)
+			default:
+				row.Charge(&a.State, o.Cost)
+			}
+			if n < len(answers) {
+				o.report(a, &answers[n])
+				n++
+			}
+		}
 	}
 }
 
-// report sets the first answers to what o is told, and returns the others.
-func (o *Op) report(answers []Answer) []Answer {
-	asks := o.asks
-	for i := range asks {
-		a, answer := &asks[i], &answers[i]
-		answer.Retry, answer.Wait = a.retry, a.wait
-		if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
-			answer.Usage.Hold(o.heldOf(a), o.banned)
-		}
-	}
-	return answers[len(asks):]
-}
-
-// add adds cost to the states of o.
-func (o *Op) add(cost int64) {
-	asks := o.asks
-	for i := range asks {
-		a := &asks[i]
-		switch row := a.Limit.Row; {
-		case !a.Limit.IsCharged():
-		case a.wait > 0:
-			row.Book(&a.State, cost, o.banned)
-		default:
-			row.Charge(&a.State, cost)
-		}
+// report sets answer to what a tells o.
+func (o *Op) report(a *ask, answer *Answer) {
+	answer.Retry, answer.Wait = a.retry, a.wait
+	if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
+		answer.Usage.Hold(o.heldOf(a), o.banned)
 	}
 }
 

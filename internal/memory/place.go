@@ -32,7 +32,7 @@ func (c *call) place(o *Op) {
 		}
 	}
 	if c.placed {
-		c.find(o)
+		c.find(o, false)
 	}
 }
 
