@@ -7,8 +7,8 @@ import "math/bits"
 // MaxExact.
 const MaxExact = 1 << 53
 
-// CeilDiv returns a/b rounded up. a must not be negative, b must be positive.
-func CeilDiv(a, b int64) int64 { return (a + b - 1) / b }
+// CeilDiv returns a/b rounded up. a must not be negative, b must be positive: an unsigned division needs no check for -1.
+func CeilDiv(a, b int64) int64 { return int64(uint64(a+b-1) / uint64(b)) }
 
 // FloorTo returns the largest multiple of step that is not above t. The Unix epoch is 0, and t may lie before it.
 func FloorTo(t, step int64) int64 {

@@ -104,10 +104,8 @@ func (s *State) Open() {
 
 // Wait returns how long after s.Now the limit admits cost: at once if 0, or Never.
 func (s *State) Wait(cost int64) int64 {
-	switch l := s.Limit; {
-	case l.Rate == 0: // nothing is admitted, whatever is granted
-		return Never
-	case s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period: // nearly always
+	l := s.Limit
+	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
 		return 0
 	}
 	return s.WaitFor(cost, 0)
@@ -116,7 +114,7 @@ func (s *State) Wait(cost int64) int64 {
 // WaitFor returns how long after s.Now cost fits, from so many microseconds on, or Never.
 func (s *State) WaitFor(cost, from int64) int64 {
 	l := s.Limit
-	for from < Never { // a grant counts until it ends
+	for l.Rate > 0 && from < Never { // a grant counts until it ends; at a rate of 0, nothing is admitted, whatever is granted
 		granted, stays := s.granted(from)
 		if free := l.Capacity - cost + granted; free >= 0 {
 			if wait := max(from, s.untilUsed(free*l.Period)); wait < stays {

@@ -20,14 +20,15 @@ const maxBusy = 1<<32 - 1
 // Drain returns b as it is at now, which is not before At, if it drains at rate. Time that does not fill a tick counts
 // later, unless it empties b.
 func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
-	ticks, rest := now-b.At, int64(0)
+	ticks, rest := uint64(now-b.At), int64(0)
 	if l.Unit != 1 {
-		ticks, rest = ticks/l.Unit, ticks%l.Unit
+		ticks, rest = ticks/uint64(l.Unit), int64(ticks%uint64(l.Unit))
 	}
-	if hi, drained := bits.Mul64(uint64(ticks), uint64(rate)); hi > 0 || drained > uint64(b.Level) {
+	hi, drained := bits.Mul64(ticks, uint64(rate))
+	if hi > 0 || drained > uint64(b.Level) {
 		return Bucket{At: now, Busy: b.Busy}
 	}
-	b.Level -= ticks * rate
+	b.Level -= int64(drained)
 	if b.Level <= rate && b.Level*l.Unit <= rate*rest {
 		return Bucket{At: now, Busy: b.Busy}
 	}
