@@ -138,18 +138,18 @@ func (c *call) find(o *Op, decides bool) {
 	}
 	c.lacks = c.lacks || o.Kind == Hold
 	o.fits = o.fits || decides
-	asks := o.asks
-	for i := range asks {
-		a := &asks[i]
-		a.id, a.Limit, a.Cells = o.Pair.id, &o.Limits[i], o.cells
-		a.Logs, a.Now, a.Offset = &o.shard.logs, c.now, c.offset
+	limits := o.Limits
+	for i := range limits {
+		a := &o.asks[i]
+		a.id, a.Now, a.Offset = o.Pair.id, c.now, c.offset
+		a.Limit, a.Cells, a.Logs = &limits[i], o.cells, &o.shard.logs
 		if !a.Pick(own) && a.Pick(shared) {
 			a.id = o.Pair.shared
 		}
-		a.Open()
-		if o.Kind == Take && (a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0) {
+		if a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0 {
 			c.lacks = true
 		}
+		a.Open()
 		if decides {
 			o.decide(a, o.costOf(a))
 		}
