@@ -20,16 +20,19 @@ func FloorTo(t, step int64) int64 {
 }
 
 // mulDivUp returns a·b/c rounded up, or MaxExact if that is less.
-func mulDivUp(a, b, c int64) int64 {
+func mulDivUp(a, b, c int64) int64 { return min(mulDivUpToTwice(a, b, c), MaxExact) }
+
+// mulDivUpToTwice returns a·b/c rounded up, or 2·MaxExact if that is less.
+func mulDivUpToTwice(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
-		return MaxExact
+		return 2 * MaxExact
 	}
 	q, rest := bits.Div64(hi, lo, uint64(c))
 	if rest > 0 {
 		q++
 	}
-	return int64(min(q, MaxExact))
+	return int64(min(q, 2*MaxExact))
 }
 
 // addProduct returns sum + a·b, or MaxExact if that is less. No argument may be negative.

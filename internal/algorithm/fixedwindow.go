@@ -59,7 +59,7 @@ var fixedWindow = Row{
 		}
 		return s.Used
 	},
-	UntilUsed: func(s *State, _ int64) int64 { return s.End - s.Now },
+	UntilUsed: func(s *State, _ int64) (until, unused int64) { return s.End - s.Now, s.End - s.Now },
 	Charge: func(s *State, cost int64) {
 		s.Used = min(s.Used+cost, MaxExact)
 		s.used = s.Used

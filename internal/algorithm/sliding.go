@@ -56,11 +56,8 @@ func (g *ring) used(period, now int64) int64 {
 
 // until returns how long after now g takes to count no more than target.
 func (g *ring) until(period, now, target int64) int64 {
-	switch {
-	case g.Level <= target:
+	if g.Level <= target {
 		return 0
-	case target == 0:
-		return max(0, g.At+period-now)
 	}
 	left, end := g.Level-*g.at(g.oldest), g.oldest
 	for left > target && end < g.At {
@@ -110,13 +107,14 @@ var slidingWindow = Row{
 		}
 		return used
 	},
-	UntilUsed: func(s *State, target int64) (longest int64) {
+	UntilUsed: func(s *State, target int64) (until, unused int64) {
 		for i := range s.Run {
-			if g, ok := s.ringOf(&s.Run[i]); ok {
-				longest = max(longest, g.until(s.Limit.Micros, s.Now, target))
+			if g, ok := s.ringOf(&s.Run[i]); ok && g.Level > 0 {
+				until = max(until, g.until(s.Limit.Micros, s.Now, target))
+				unused = max(unused, periodEnds(g.Record)-s.Now)
 			}
 		}
-		return longest
+		return until, unused
 	},
 	Charge: chargeRing,
 	Refund: func(s *State, at, _, cost int64) {

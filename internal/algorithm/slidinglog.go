@@ -37,9 +37,10 @@ var slidingLog = Row{
 		}
 		return int64(len(g.n) - g.after(s.Now-s.Limit.Micros))
 	},
-	UntilUsed: func(s *State, target int64) int64 {
-		g := s.log()
-		return g.n[int64(len(g.n))-target-1] + s.Limit.Micros - s.Now
+	UntilUsed: func(s *State, target int64) (until, unused int64) {
+		n := s.log().n
+		from := s.Limit.Micros - s.Now
+		return n[int64(len(n))-target-1] + from, n[len(n)-1] + from
 	},
 	Charge: func(s *State, cost int64) {
 		r := s.Stored

@@ -26,8 +26,9 @@ type Row struct {
 	// changes what is stored only if that lies in the future, because the clock has gone back.
 	Open func(s *State) (used int64)
 
-	// UntilUsed returns how long after s.Now s takes to have used no more than target, which is less than it has used now.
-	UntilUsed func(s *State, target int64) int64
+	// UntilUsed returns how long after s.Now s takes to have used no more than target, which is less than it has used now, and to have
+	// used nothing.
+	UntilUsed func(s *State, target int64) (until, unused int64)
 
 	// Charge adds cost, whether it fits or not, and stores s.
 	Charge func(s *State, cost int64)
@@ -117,8 +118,8 @@ func (s *State) WaitFor(cost, from int64) int64 {
 	for l.Rate > 0 && from < Never { // a grant counts until it ends; at a rate of 0, nothing is admitted, whatever is granted
 		granted, stays := s.granted(from)
 		if free := l.Capacity - cost + granted; free >= 0 {
-			if wait := max(from, s.untilUsed(free*l.Period)); wait < stays {
-				return wait
+			if until, _ := s.untilUsed(free * l.Period); max(from, until) < stays {
+				return max(from, until)
 			}
 		}
 		from = stays
@@ -126,10 +127,10 @@ func (s *State) WaitFor(cost, from int64) int64 {
 	return Never
 }
 
-// untilUsed returns how long after s.Now s takes to have used no more than target.
-func (s *State) untilUsed(target int64) int64 {
+// untilUsed returns how long after s.Now s takes to have used no more than target and, unless it has now, nothing.
+func (s *State) untilUsed(target int64) (until, unused int64) {
 	if s.used <= target {
-		return 0
+		return 0, 0
 	}
 	return s.Limit.Row.UntilUsed(s, target)
 }
@@ -159,14 +160,13 @@ func (s *State) Report(u *Usage, ban int64) {
 	switch missing := u.Set(l, s.used, granted); {
 	case !missing:
 	case s.Cells == nil: // nearly always
-		until := l.Row.UntilUsed
-		u.Refill, u.Reset = until(s, (l.Capacity-u.Remaining-1)*l.Period), until(s, 0)
+		u.Refill, u.Reset = l.Row.UntilUsed(s, (l.Capacity-u.Remaining-1)*l.Period)
 	default:
 		if ban > 0 {
 			u.Remaining = 0
 		}
-		u.Refill, u.Reset = s.WaitFor(u.Remaining+1, ban), s.untilUsed(0)
-		if u.Remaining == 0 { // perhaps not before a grant that takes away has ended
+		u.Refill = s.WaitFor(u.Remaining+1, ban)
+		if _, u.Reset = s.untilUsed(0); u.Remaining == 0 { // perhaps not before a grant that takes away has ended
 			u.Reset = max(u.Reset, u.Refill)
 		}
 		u.Refill = min(u.Refill, u.Reset)

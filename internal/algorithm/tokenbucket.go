@@ -36,24 +36,19 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	return b
 }
 
-// Until returns how long after now b takes to drain to target.
-func (b *Bucket) Until(l *Limit, rate, now, target int64) int64 {
+// Until returns how long after now b, which is as it is at now, takes to drain to target, and to be empty. It reaches target after whole
+// ticks, but may be empty within one.
+func (b *Bucket) Until(l *Limit, rate, now, target int64) (until, empty int64) {
+	rest := now - b.At // less than a tick
+	empty = min(mulDivUpToTwice(b.Level, l.Unit, rate)-rest, MaxExact)
 	if b.Level <= target {
-		return 0
+		return 0, empty
 	}
 	ticks := CeilDiv(b.Level-target, rate)
-	if l.Unit == 1 {
-		return ticks
+	if hi, micros := bits.Mul64(uint64(ticks), uint64(l.Unit)); hi == 0 && micros < 2*MaxExact {
+		return min(int64(micros)-rest, empty), empty
 	}
-	hi, micros := bits.Mul64(uint64(ticks), uint64(l.Unit))
-	if hi > 0 || micros > 2*MaxExact {
-		return MaxExact
-	}
-	wait := int64(micros) - (now - b.At)
-	if last := b.Level - (ticks-1)*rate; last <= rate { // empties within this tick
-		wait += CeilDiv(last*l.Unit, rate) - l.Unit
-	}
-	return min(wait, MaxExact)
+	return empty, empty
 }
 
 // Charge returns b with cost in it, whether or not it fits.
@@ -69,12 +64,12 @@ func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 var tokenBucket = Row{
 	Name: "token-bucket",
 	Open: openBucket,
-	UntilUsed: func(s *State, target int64) int64 {
-		l := s.Limit
-		if s.Siblings == 0 { // nearly always
-			return s.Until(l, l.Rate, s.Now, target)
+	UntilUsed: func(s *State, target int64) (until, unused int64) {
+		until, unused = s.Until(s.Limit, s.Limit.Rate, s.Now, target)
+		if s.Siblings > 0 {
+			until, unused = max(until, s.untilSiblings(target)), max(unused, s.untilSiblings(0))
 		}
-		return max(s.Until(l, l.Rate, s.Now, target), s.untilSiblings(target))
+		return until, unused
 	},
 	Charge: chargeBucket,
 	Book:   bookBucket,
@@ -155,7 +150,8 @@ func (s *State) untilSiblings(target int64) (longest int64) {
 	for i := range s.Run {
 		if r := &s.Run[i]; r.isSibling(s.Limit) {
 			b := s.view(r)
-			longest = max(longest, b.Until(s.Limit, int64(r.Sibling), s.Now, target+b.Raised))
+			until, _ := b.Until(s.Limit, int64(r.Sibling), s.Now, target+b.Raised)
+			longest = max(longest, until)
 		}
 	}
 	return longest

@@ -38,12 +38,15 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
-		expect.Equal(t, (&Bucket{Level: level}).Until(l, 1, 0, 0), want, "%d ticks: wait of µs", level)
+		until, _ := (&Bucket{Level: level}).Until(l, 1, 0, 0)
+		expect.Equal(t, until, want, "%d ticks: wait of µs", level)
 	}
-	if got := (&Bucket{Level: 1 << 44}).Until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
+	if got, _ := (&Bucket{Level: 1 << 44}).Until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
 		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
 	}
-	expect.Equal(t, (&Bucket{Level: longest + 1}).Until(l, 1, 10, 0), (longest+1)*1000-10, "wait of µs (10µs of the last tick have passed)")
+	until, empty := (&Bucket{Level: longest + 1}).Until(l, 1, 10, 0)
+	expect.Equal(t, until, (longest+1)*1000-10, "wait of µs (10µs of the last tick have passed)")
+	expect.Equal(t, empty, until, "wait of µs until the bucket is empty")
 }
 
 // One request per period and a capacity of one: during a ban the level is at most the rate times the ban.

@@ -135,7 +135,7 @@ func (u *usage) readState(r []int64, o *op, l *algorithm.Limit) (ok bool) {
 	case algorithm.TokenBucket:
 		b := algorithm.Bucket{Level: r[2], At: r[3]}
 		if ok = exact(b.Level) && exact(b.At) && b.At <= o.at && o.at-b.At < l.Unit; ok && u.Set(l, b.Level, 0) {
-			u.Refill, u.Reset = b.Until(l, l.Rate, o.at, (l.Capacity-u.Remaining-1)*l.Period), b.Until(l, l.Rate, o.at, 0)
+			u.Refill, u.Reset = b.Until(l, l.Rate, o.at, (l.Capacity-u.Remaining-1)*l.Period)
 		}
 	case algorithm.FixedWindow:
 		if ok = exact(r[1]); ok && u.Set(l, r[1], 0) {
