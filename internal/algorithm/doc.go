@@ -2,7 +2,7 @@
 //
 //	s := algorithm.State{Limit: &limit, Stored: record, Now: now}
 //	s.Open()
-//	if wait := s.Wait(cost); wait == 0 {
+//	if wait := s.WaitFor(cost, 0); wait == 0 {
 //		limit.Row.Charge(&s, cost)
 //	}
 //	s.Report(&usage, 0)

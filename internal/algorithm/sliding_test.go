@@ -105,7 +105,7 @@ func TestSlidingLimitsCountLikeAList(t *testing.T) {
 				s.Open()
 				for range 5 {
 					cost := 1 + rand.Int64N(l.Rate)
-					must.Equal(t, s.Wait(cost), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
+					must.Equal(t, s.WaitFor(cost, 0), want.until(now, l.Rate-cost), "width %d, step %d: a cost of %d fits after µs", width, step, cost)
 				}
 				var u Usage
 				if s.Report(&u, 0); u.Reset != want.until(now, 0) || u.Refill != min(u.Reset, want.until(now, l.Rate-u.Remaining-1)) {
@@ -135,8 +135,8 @@ func TestLogHasABoundedNumberOfMembers(t *testing.T) {
 	s.Cells.Grant(l.Kind, 5000, MaxMembers)
 	s.Now = 1000
 	s.Open()
-	if s.Wait(6000) != 1 || s.Wait(4000) != 0 {
-		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.Wait(6000), s.Wait(4000))
+	if s.WaitFor(6000, 0) != 1 || s.WaitFor(4000, 0) != 0 {
+		t.Errorf("with %d in use, 6,000 or 4,000 fit after %d or %dµs", s.used, s.WaitFor(6000, 0), s.WaitFor(4000, 0))
 	}
 }
 

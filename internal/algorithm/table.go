@@ -103,13 +103,10 @@ func (s *State) Open() {
 	}
 }
 
-// Wait returns how long after s.Now the limit admits cost: at once if 0, or Never.
-func (s *State) Wait(cost int64) int64 {
+// Fits reports whether the limit admits cost at once, and the pair has no cells.
+func (s *State) Fits(cost int64) bool {
 	l := s.Limit
-	if s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period { // nearly always
-		return 0
-	}
-	return s.WaitFor(cost, 0)
+	return s.Cells == nil && cost <= l.Capacity && s.used <= (l.Capacity-cost)*l.Period
 }
 
 // WaitFor returns how long after s.Now cost fits, from so many microseconds on, or Never.

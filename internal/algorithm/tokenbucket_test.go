@@ -120,7 +120,7 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	s.Now = 1999
 	l.Row.Charge(s, 1_000_000)
 	s.Open()
-	wait := s.Wait(1)
+	wait := s.WaitFor(1, 0)
 	expect.True(t, wait >= l.Ban && wait <= l.Ban+1000, "wait of %dµs, want %d", wait, l.Ban)
 }
 

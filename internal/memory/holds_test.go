@@ -212,5 +212,5 @@ func (s *Store) charge(p Pair, l *algorithm.Limit, cost int64) (wait int64) {
 	if state.Open(); cost > 0 {
 		l.Row.Charge(state, cost)
 	}
-	return state.Wait(1)
+	return state.WaitFor(1, 0)
 }

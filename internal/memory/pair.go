@@ -232,10 +232,11 @@ func (c *call) decide(dryRuns bool) bool {
 
 // decide decides whether a admits cost: o does not fit if a neither admits it nor gives it a turn.
 func (o *Op) decide(a *ask, cost int64) {
-	if a.asked, a.retry, a.wait = cost, a.Wait(cost), 0; a.Cells != nil {
-		o.delay(a)
+	if a.asked, a.retry, a.wait = cost, 0, 0; a.Fits(cost) { // nearly always
+		return
 	}
-	if a.retry != 0 && !o.takeTurn(a) {
+	a.retry = a.WaitFor(cost, 0)
+	if o.delay(a); a.retry != 0 && !o.takeTurn(a) {
 		o.fits = false
 	}
 }
@@ -305,18 +306,14 @@ func (c *call) charge(admitted, dryRuns bool, answers []Answer) {
 				row.Charge(&a.State, o.Cost)
 			}
 			if n < len(answers) {
-				o.report(a, &answers[n])
+				answer := &answers[n]
+				answer.Retry, answer.Wait = a.retry, a.wait
+				if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
+					answer.Usage.Hold(o.heldOf(a), o.banned)
+				}
 				n++
 			}
 		}
-	}
-}
-
-// report sets answer to what a tells o.
-func (o *Op) report(a *ask, answer *Answer) {
-	answer.Retry, answer.Wait = a.retry, a.wait
-	if a.Report(&answer.Usage, o.banned); a.Cells != nil && a.Limit.Rate > 0 {
-		answer.Usage.Hold(o.heldOf(a), o.banned)
 	}
 }
 
