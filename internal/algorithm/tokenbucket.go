@@ -10,7 +10,7 @@ import "math/bits"
 type Bucket struct {
 	Level  int64 // requests used × period, in ticks, at the instant At
 	At     int64
-	Busy   int64 // At of the last charge that found less than one request in the bucket, or a fuller sibling
+	Busy   int64 // At, or earlier: At of the last charge that found less than one request in the bucket, or a fuller sibling
 	Raised int64 // the part of Level that bans have added, at most
 }
 
@@ -97,7 +97,7 @@ func (s *State) load(r *Record) Bucket {
 // put stores b, which counts in ticks of s.Limit, in r.
 func (s *State) put(r *Record, b *Bucket) {
 	r.Kind = s.Limit.Kind | s.Limit.Code
-	r.Level, r.At, r.Extra = b.Level, b.At, uint32(min(max(0, b.At-b.Busy), maxBusy))
+	r.Level, r.At, r.Extra = b.Level, b.At, uint32(min(b.At-b.Busy, maxBusy))
 	if s.Cells != nil {
 		s.Cells.raise(r, b.Raised)
 	}

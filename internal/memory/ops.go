@@ -5,7 +5,8 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 // settleAll does ops that are not decided.
 func (c *call) settleAll() error {
 	for i := range c.ops {
-		if o := &c.ops[i]; o.Kind == Grant && !o.hasRoom() {
+		o := &c.ops[i]
+		if o.N = min(o.N, algorithm.MaxExact); o.Kind == Grant && !o.hasRoom() {
 			return ErrFull
 		}
 	}

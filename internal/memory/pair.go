@@ -58,7 +58,7 @@ func (c *call) open(s *Store) {
 		o := &ops[i]
 		n := o.Pair.shard()
 		o.shard, c.shards = &s.shards[n], c.shards|1<<n
-		o.Cost, o.N = min(max(o.Cost, 1), algorithm.MaxExact), min(o.N, algorithm.MaxExact)
+		o.Cost = min(max(o.Cost, 1), algorithm.MaxExact)
 		c.dryRuns = c.dryRuns || o.DryRun
 		limits += len(o.Limits)
 	}
@@ -83,7 +83,8 @@ func (c *call) open(s *Store) {
 	}
 	for i := range ops {
 		o := &ops[i]
-		o.asks, asks = asks[:len(o.Limits)], asks[len(o.Limits):]
+		limits -= len(o.Limits)
+		o.asks = asks[limits:][:len(o.Limits)]
 		c.find(o, o.Kind <= Hold)
 	}
 }
