@@ -48,7 +48,7 @@ func (c *call) adjust(o *Op, at int64) {
 	case more == 0:
 		return
 	case more > 0:
-		if !o.DryRun || o.admits(more) {
+		if !o.DryRun || c.admits(o, more) {
 			c.chargeOne(o, more)
 		}
 		return
@@ -84,18 +84,18 @@ func (c *call) release(o *Op) {
 			return
 		}
 	}
-	if o.DryRun && final > o.Cost && !o.admits(final) {
+	if o.DryRun && final > o.Cost && !c.admits(o, final) {
 		final = o.Cost
 	}
 	c.chargeOne(o, final)
 }
 
 // admits reports whether all limits of o have room for cost.
-func (o *Op) admits(cost int64) bool {
+func (c *call) admits(o *Op, cost int64) bool {
 	o.fits = true
 	for i := range o.asks {
 		if a := &o.asks[i]; !a.Limit.Row.Counts {
-			o.decide(a, cost)
+			c.decideOne(o, a, cost)
 		}
 	}
 	return o.fits

@@ -14,7 +14,7 @@ type call struct {
 	offset  int64 // of the wall clock
 	sweeps  int   // shards that were swept for room
 	dryRuns bool  // some ops are dry runs
-	denied  bool  // some op that is none does not fit alone
+	denied  bool  // some op that is not a dry run does not fit
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	placed  bool  // records were added
@@ -152,20 +152,17 @@ func (c *call) find(o *Op, decides bool) {
 		}
 		a.Open()
 		if decides {
-			o.decide(a, o.costOf(a))
+			c.decideOne(o, a, o.costOf(a))
 		}
 	}
-	c.denied = c.denied || decides && !o.fits && !o.DryRun
 }
 
 // take charges all claims if every enforced one is admitted, and then the dry runs that fit as well.
 func (c *call) take(answers []Answer) {
-	c.overlap = len(c.ops) > 1 && c.mayOverlap()
-	admitted := !c.denied
-	if c.overlap {
-		admitted = c.decide(false)
+	if c.overlap = len(c.ops) > 1 && c.mayOverlap(); c.overlap {
+		c.decide(false)
 	}
-	admitted = admitted && (!c.lacks || c.placeAll(false))
+	admitted := !c.denied && (!c.lacks || c.placeAll(false))
 	if c.dryRuns {
 		c.charge(admitted, false, nil)
 		if c.overlap { // the charges may have placed and moved records
@@ -212,10 +209,9 @@ func (c *call) mayOverlap() bool {
 	return false
 }
 
-// decide decides the dry runs or all ops, each beside the others. It reports whether all ops but the dry runs are admitted.
+// decide decides the dry runs or all ops again, each beside the others. It reports whether all ops but the dry runs are admitted.
 func (c *call) decide(dryRuns bool) bool {
-	c.overlap = c.overlap || c.mayOverlap()
-	admitted := true
+	c.overlap, c.denied = c.overlap || c.mayOverlap(), c.denied && dryRuns
 	for i := range c.ops {
 		o := &c.ops[i]
 		if dryRuns && !o.DryRun {
@@ -224,21 +220,20 @@ func (c *call) decide(dryRuns bool) bool {
 		o.fits = true
 		for j := range o.asks {
 			a := &o.asks[j]
-			o.decide(a, min(o.costOf(a)+c.costsBeside(o, a), algorithm.MaxExact))
+			c.decideOne(o, a, min(o.costOf(a)+c.costsBeside(o, a), algorithm.MaxExact))
 		}
-		admitted = admitted && (o.fits || o.DryRun)
 	}
-	return admitted
+	return !c.denied
 }
 
-// decide decides whether a admits cost: o does not fit if a neither admits it nor gives it a turn.
-func (o *Op) decide(a *ask, cost int64) {
+// decideOne decides whether a admits cost: o does not fit if a neither admits it nor gives it a turn.
+func (c *call) decideOne(o *Op, a *ask, cost int64) {
 	if a.asked, a.retry, a.wait = cost, 0, 0; a.Fits(cost) { // nearly always
 		return
 	}
 	a.retry = a.WaitFor(cost, 0)
 	if o.delay(a); a.retry != 0 && !o.takeTurn(a) {
-		o.fits = false
+		o.fits, c.denied = false, c.denied || !o.DryRun
 	}
 }
 
@@ -283,9 +278,9 @@ func (o *Op) takeTurn(a *ask) (ok bool) {
 // charge charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets answers, unless there are none, to
 // what each limit is told.
 func (c *call) charge(admitted, dryRuns bool, answers []Answer) {
-	n, ops := 0, c.ops
-	for i := range ops {
-		o := &ops[i]
+	n := 0
+	for i := range c.ops {
+		o := &c.ops[i]
 		charges := admitted && o.fits && o.DryRun == dryRuns && o.Kind != Peek
 		if charges && c.overlap { // earlier ops may have moved records and changed states, and the siblings of one call may be too many
 			c.find(o, false)
@@ -296,9 +291,8 @@ func (c *call) charge(admitted, dryRuns bool, answers []Answer) {
 			c.changed(o)
 			charges = false
 		}
-		asks := o.asks
-		for j := range asks {
-			a := &asks[j]
+		for j := range o.asks {
+			a := &o.asks[j]
 			switch row := a.Limit.Row; {
 			case !charges || !a.Limit.IsCharged():
 			case a.wait > 0:
