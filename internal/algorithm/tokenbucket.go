@@ -134,14 +134,15 @@ func openBucket(s *State) (used int64) {
 	default:
 		s.Bucket = s.view(r)
 	}
-	s.others = 0
+	s.others, used = 0, s.Level
 	for i := 0; s.Siblings > 0 && i < len(s.Run); i++ {
 		if r := &s.Run[i]; r.isSibling(l) {
 			b := s.view(r)
 			s.others = max(s.others, b.Level-b.Raised)
+			used = max(used, s.others)
 		}
 	}
-	return max(s.Level, s.others)
+	return used
 }
 
 // untilSiblings returns how long after s.Now the siblings take to drain to target. They do not see what bans of another limit have
