@@ -144,10 +144,12 @@ func (c *call) find(o *Op, decides bool) {
 		a := &o.asks[i]
 		a.id, a.Now, a.Offset = o.Pair.id, c.now, c.offset
 		a.Limit, a.Cells, a.Logs = &limits[i], o.cells, &o.shard.logs
-		if !a.Pick(own) && a.Pick(shared) {
-			a.id = o.Pair.shared
+		if !a.Pick(own) {
+			if c.lacks = true; a.Pick(shared) {
+				a.id = o.Pair.shared
+			}
 		}
-		if a.Stored == nil || a.id != o.Pair.id || a.Limit.Ban > 0 {
+		if a.Stored == nil || a.Limit.Ban > 0 {
 			c.lacks = true
 		}
 		a.Open()
