@@ -124,7 +124,7 @@ func (s *State) WaitFor(cost, from int64) int64 {
 	return Never
 }
 
-// untilUsed returns how long after s.Now s takes to have used no more than target and, unless it has now, nothing.
+// untilUsed is Row.UntilUsed, or 0 if s has used no more than target now.
 func (s *State) untilUsed(target int64) (until, unused int64) {
 	if s.used <= target {
 		return 0, 0

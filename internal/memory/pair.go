@@ -51,7 +51,8 @@ type ask struct {
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// open locks the shards of all ops in ascending order, charges what holds have become by now, finds the states, and decides each op alone.
+// open locks the shards of all ops in ascending order, charges what holds have become by now, finds the states, and decides each op as if
+// it were alone.
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
@@ -120,8 +121,8 @@ func (c *call) findAll() {
 	}
 }
 
-// find finds the records of o, opens its states, and decides it alone if that is asked. All states of siblings are the pair's own, or all are shared. The state of a limit in
-// flight is the record of the cells.
+// find finds the records of o, opens its states and, if decides, decides o as if it were alone. All states of siblings are the pair's own, or
+// all are shared. The state of a limit in flight is the record of the cells.
 func (c *call) find(o *Op, decides bool) {
 	own, _ := o.shard.of(o.Pair.id)
 	var shared []record
@@ -277,8 +278,8 @@ func (o *Op) takeTurn(a *ask) (ok bool) {
 	return ok
 }
 
-// charge charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets answers, unless there are none, to
-// what each limit is told.
+// charge charges the dry runs or the others, or holds their cost, if they are admitted and fit. It sets answers, if there are any, to what is
+// left of each limit.
 func (c *call) charge(admitted, dryRuns bool, answers []Answer) {
 	n := 0
 	for i := range c.ops {
