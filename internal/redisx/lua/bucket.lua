@@ -8,26 +8,6 @@ local bucket = {hasSiblings = true, isRead = true}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
--- untilUsed returns how long after now a bucket takes to drain to a level, which for a sibling does not include what bans have added.
-function bucket.untilUsed(l, now, target)
-  local _, rate, level, at, _, raised = l.words()
-  if l.isSibling then
-    target = target + raised
-  end
-  if level <= target then
-    return 0
-  end
-  local tick, ticks = l.unit, ceilDiv(level - target, rate)
-  if ticks > floorDiv(2 * maxExact, tick) then
-    return maxExact
-  end
-  local more, last = at - now, level - (ticks - 1) * rate
-  if last <= rate then -- empties within this tick
-    more = more + ceilDiv(last * tick, rate) - tick
-  end
-  return min(max(0, ticks * tick + more), maxExact)
-end
-
 -- read returns the level, at, busy and raised of stored words in ticks of l: the requests used stay the same, rounded up. It returns nil
 -- if that makes no sense. A state may be later than now because the clock went back. What would have drained until then is still to
 -- drain, but the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a state may
@@ -78,16 +58,6 @@ function bucket.booked(l, now, cost)
   return level, after
 end
 
--- book charges cost for a request that waits for its turn, which is a whole tick.
-function bucket.book(l, now, cost)
-  local before, level = bucket.booked(l, now, cost)
-  local over = level - l.full
-  if over > 0 then
-    level = l.full + l.rate * ceilDiv(over, l.rate)
-  end
-  return l.charge(l, now, cost, math.huge, before, level) -- begins no ban
-end
-
 -- left returns how much of a level is left after some time at least.
 local function left(l, level, passed)
   local ticks = ceilDiv(max(0, passed), l.unit)
@@ -128,7 +98,7 @@ end
 -- giveBack lowers all siblings by n requests, at most by what was used. A ban stays. A bucket drains as before, and a refund still
 -- knows what was charged since.
 function bucket.giveBack(l, now, n)
-  if l.ban > 0 and max(usedOf(l), l.others) > l.full - l.period then
+  if l.ban > 0 and max(l.used(), l.others) > l.full - l.period then
     return
   end
   local siblings = l.siblings or none
@@ -159,8 +129,7 @@ function bucket.sizeOf(tag, rate)
   return tickOf[tag % 4] and rate > 0 and rate <= maxExact and 6
 end
 
--- compile adds to a limit what the functions of a bucket need, and the functions that most requests call. These keep the numbers of the
--- limit and its opened state in variables, which are faster than fields. Other functions read the state by words, and change it by set.
+-- compile adds to a limit what the functions of a bucket need, and the functions that share its opened state: see pair.lua.
 function bucket.compile(l)
   local rate, unit, ban = l.rate, l.unit, l.ban
   local tag = l.kind + (unit == 1 and 0 or unit == 1000 and 1 or unit == 1000000 and 2 or 3)
@@ -170,11 +139,29 @@ function bucket.compile(l)
   l.tag, l.sibling, l.period, l.full, l.least, l.lasts, l.drains = tag, rate, period, full, 0, ban, period * pace
 
   function l.words(...) return tag, rate, level, at, busy, raised, ... end
-
   function l.set(...) level, at, busy, raised = ... end
+  function l.used() return l.isSibling and level - raised or level end -- siblings do not see what bans have added
+
+  function l.untilUsed(now, target)
+    if l.isSibling then
+      target = target + raised
+    end
+    if level <= target then
+      return 0
+    end
+    local ticks = ceilDiv(level - target, rate)
+    if ticks > floorDiv(2 * maxExact, unit) then
+      return maxExact
+    end
+    local more, rest = at - now, level - (ticks - 1) * rate
+    if rest <= rate then -- empties within this tick
+      more = more + ceilDiv(rest * unit, rate) - unit
+    end
+    return min(max(0, ticks * unit + more), maxExact)
+  end
 
   -- open brings the bucket to now, and returns its level. Time that does not fill a tick is counted later, unless it empties the bucket.
-  function l.open(_, text, place, now)
+  function l.open(text, place, now)
     local itsTag, itsRate, left, since, busySince, byBans = unpackWords(sixWords, text, place)
     if itsTag ~= tag or itsRate ~= rate or since > now or left > maxExact or byBans > maxExact then
       left, since, busySince, byBans = read(l, now, itsTag, itsRate, left, since, busySince, byBans)
@@ -196,7 +183,7 @@ function bucket.compile(l)
   -- charge adds cost, even if it does not fit, and returns when that has drained. If that leaves less than one request free where one was,
   -- before the bucket joined its siblings, a ban raises the level, so that the next request fits when the ban ends. book gives the levels
   -- before and after the charge.
-  function l.charge(_, now, cost, own, before, after)
+  function l.charge(now, cost, own, before, after)
     before = before or level
     after = after or before + cost * period
     level = after < maxExact and after or maxExact
@@ -208,6 +195,16 @@ function bucket.compile(l)
       raised = raised + level - charged
     end
     return at + level * pace
+  end
+
+  -- book charges cost for a request that waits for its turn, which is a whole tick.
+  function l.book(now, cost)
+    local before, after = bucket.booked(l, now, cost)
+    local over = after - full
+    if over > 0 then
+      after = full + rate * ceilDiv(over, rate)
+    end
+    return l.charge(now, cost, math.huge, before, after) -- begins no ban
   end
 end
 

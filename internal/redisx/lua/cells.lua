@@ -129,20 +129,11 @@ local function grantedAt(l, at)
   return n, stays
 end
 
--- usedOf returns what an opened state has used: requests, or the level of a bucket, where siblings do not see what bans have added.
-local function usedOf(l)
-  if l.used then
-    return l.used
-  end
-  local _, _, level, _, _, raised = l.words()
-  return l.isSibling and level - raised or level
-end
-
 -- untilSiblings returns how long after now the siblings of a limit take to have used no more than target: at least wait.
 local function untilSiblings(l, now, target, wait)
   local siblings = l.siblings or none
   for i = 1, #siblings do
-    wait = max(wait, siblings[i].untilUsed(siblings[i], now, target))
+    wait = max(wait, siblings[i].untilUsed(now, target))
   end
   return wait
 end
@@ -155,7 +146,7 @@ local function fallsTo(l, now, target, least)
     local granted, stays = grantedAt(l, from)
     local n = target + min(granted, l.mostGranted)
     if n >= 0 then
-      local wait = max(untilSiblings(l, now, n, l.untilUsed(l, now, n)), from - now)
+      local wait = max(untilSiblings(l, now, n, l.untilUsed(now, n)), from - now)
       if now + wait < stays then
         return wait
       end
@@ -173,7 +164,7 @@ local function report(l, now, ban)
   if l.isStateless then
     return l.full, 0, 0
   end
-  local used, period = l.siblings and max(usedOf(l), l.others) or usedOf(l), l.period
+  local used, period = max(l.used(), l.others), l.period
   local room = l.full - used
   local free = (room - room % period) / period
   if l.pair.grants > 0 then
@@ -183,7 +174,7 @@ local function report(l, now, ban)
   if used == 0 and free > 0 then
     return free, 0, 0
   end
-  local refill, reset = fallsTo(l, now, l.full - ((ban and 0 or max(0, free)) + 1) * period, ban), untilSiblings(l, now, 0, l.untilUsed(l, now, 0))
+  local refill, reset = fallsTo(l, now, l.full - ((ban and 0 or max(0, free)) + 1) * period, ban), untilSiblings(l, now, 0, l.untilUsed(now, 0))
   if ban or free <= 0 then -- perhaps not before a grant that takes away has ended
     return free, refill, max(reset, refill)
   end

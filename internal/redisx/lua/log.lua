@@ -9,7 +9,7 @@ local many = 500 -- arguments of one command
 local function text(n) return format('%d', n) end
 
 -- eachPart calls a command with the names of the numbers from first to last of an instant: for ZADD after its score.
-local function eachPart(l, command, at, first, last)
+local function eachPart(key, command, at, first, last)
   local score, sum = text(at), 0
   for from = first, last, many do
     local args = {}
@@ -19,94 +19,18 @@ local function eachPart(l, command, at, first, last)
       end
       args[#args + 1] = score .. ':' .. text(i)
     end
-    sum = sum + call(command, l.key, unpack(args))
+    sum = sum + call(command, key, unpack(args))
   end
   return sum
 end
 
--- add adds members of now.
-local function add(l, now, n)
-  local first = l.newest == now and call('ZCOUNT', l.key, text(now), text(now)) or 0
-  eachPart(l, 'ZADD', now, first, first + n - 1)
-  l.newest, l.used = now, l.used + n
-end
-
--- keep has the set expire once nothing in it counts, at the earliest.
-local function keep(l, now, fresh)
-  local ends = now + l.micros
-  if fresh or ends > l.kept then
-    l.kept = ends + slack * 1000
-    call('PEXPIRE', l.key, text(ceilDiv(l.micros, 1000) + slack))
-    return ends
-  end
-  return 0
-end
-
--- untilUsed returns how long after now an opened log takes to count no more than n.
-function log.untilUsed(l, now, n)
-  if l.used <= n then
-    return 0
-  elseif n == 0 then
-    return l.newest + l.micros - now
-  end
-  local place = text(-n - 1)
-  return call('ZRANGE', l.key, place, place, 'WITHSCORES')[2] + l.micros - now
-end
-
--- find sets what is known of the set of a log without counting. It reports false if a member or the type makes no sense.
-local function find(l, now)
-  local last = tryCall('ZRANGE', l.key, '-1', '-1', 'WITHSCORES')
-  if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
-    error(last.err, 0)
-  end
-  local newest = tonumber(last[2])
-  l.newest, l.used = newest or 0, 0
-  return not last.err and not (newest and (newest > now + l.micros or string.find(last[1], text(newest) .. ':', 1, true) ~= 1))
-end
-
--- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
--- set that makes no sense goes.
-function log.open(l, words, place, now)
-  local kind, kept = unpackWords(twoWords, words, place)
-  l.kept, l.key, l.past = kept, l.pair.key .. l.keyEnd, text(now - l.micros)
-  local isGood = kind == l.kind and find(l, now)
-  if isGood and l.newest > now and l.state then
-    local after = '(' .. text(now)
-    local n = call('ZCOUNT', l.key, after, '+inf')
-    call('ZREMRANGEBYSCORE', l.key, after, '+inf')
-    l.newest = now
-    add(l, now, n)
-    keep(l, now, true) -- the set may have been empty in between
-    rewrite(l)
-  elseif l.kept > now + l.micros + slack * 1000 then -- the clock went back, or the word makes no sense
-    l.kept = 0
-  end
-  if isGood and l.newest > now - l.micros then
-    l.used = call('ZCOUNT', l.key, '(' .. l.past, '+inf')
-  end
-  if isGood and l.used <= maxMembers and l.newest <= now then
-    return l.used
-  elseif l.state then
-    call('DEL', l.key)
-  end
-end
-
--- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
-function log.charge(l, now, cost)
-  local fresh = l.used == 0
-  if l.newest > 0 then
-    call('ZREMRANGEBYSCORE', l.key, '-inf', l.past)
-  end
-  add(l, now, min(cost, maxMembers - l.used))
-  return keep(l, now, fresh)
-end
-
 -- refund removes the members of a charge of cost at an earlier instant: those with the highest numbers.
 function log.refund(l, now, at, _, cost)
-  local n = call('ZCOUNT', l.key, text(at), text(at))
+  local key = l.pair.key .. l.keyEnd
+  local n = call('ZCOUNT', key, text(at), text(at))
   local back = min(n, cost)
-  if back > 0 and eachPart(l, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
-    call('DEL', l.key)
+  if back > 0 and eachPart(key, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
+    call('DEL', key)
     repair(l, now, l.state)
   end
 end
@@ -116,8 +40,88 @@ function log.ends(text)
 end
 
 function log.compile(l)
-  l.mostGranted, l.keyEnd = max(0, maxMembers - l.rate), ':' .. text(l.micros)
-  function l.words(...) return l.kind, l.kept, ... end
+  local kind, micros = l.kind, l.micros
+  local key, past, newest, used, kept = '', '', 0, 0, 0
+  l.mostGranted, l.keyEnd = max(0, maxMembers - l.rate), ':' .. text(micros)
+
+  function l.words(...) return kind, kept, ... end
+  function l.used() return used end
+
+  function l.untilUsed(now, n)
+    if used <= n then
+      return 0
+    elseif n == 0 then
+      return newest + micros - now
+    end
+    local place = text(-n - 1)
+    return call('ZRANGE', key, place, place, 'WITHSCORES')[2] + micros - now
+  end
+
+  -- add adds members of now.
+  local function add(now, n)
+    local first = newest == now and call('ZCOUNT', key, text(now), text(now)) or 0
+    eachPart(key, 'ZADD', now, first, first + n - 1)
+    newest, used = now, used + n
+  end
+
+  -- keep has the set expire once nothing in it counts, at the earliest, and returns when that is, or 0 if the pair does not change.
+  local function keep(now, isNew)
+    local ends = now + micros
+    if isNew or ends > kept then
+      kept = ends + slack * 1000
+      call('PEXPIRE', key, text(ceilDiv(micros, 1000) + slack))
+      return ends
+    end
+    return 0
+  end
+
+  -- find finds the newest member without counting. It reports false if the member or the type makes no sense.
+  local function find(now)
+    local last = tryCall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+    if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
+      error(last.err, 0)
+    end
+    local at = tonumber(last[2])
+    newest = at or 0
+    return not last.err and not (at and (at > now + micros or string.find(last[1], text(at) .. ':', 1, true) ~= 1))
+  end
+
+  -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
+  -- set that makes no sense goes.
+  function l.open(words, place, now)
+    local itsKind, since = unpackWords(twoWords, words, place)
+    key, past, used, kept = l.pair.key .. l.keyEnd, text(now - micros), 0, since
+    local isGood = itsKind == kind and find(now)
+    if isGood and newest > now and l.state then
+      local after = '(' .. text(now)
+      local n = call('ZCOUNT', key, after, '+inf')
+      call('ZREMRANGEBYSCORE', key, after, '+inf')
+      newest = now
+      add(now, n)
+      keep(now, true) -- the set may have been empty in between
+      rewrite(l)
+    elseif kept > now + micros + slack * 1000 then -- the clock went back, or the word makes no sense
+      kept = 0
+    end
+    if isGood and newest > now - micros then
+      used = call('ZCOUNT', key, '(' .. past, '+inf')
+    end
+    if isGood and used <= maxMembers and newest <= now then
+      return used
+    elseif l.state then
+      call('DEL', key)
+    end
+  end
+
+  -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
+  function l.charge(now, cost)
+    local isNew = used == 0
+    if newest > 0 then
+      call('ZREMRANGEBYSCORE', key, '-inf', past)
+    end
+    add(now, min(cost, maxMembers - used))
+    return keep(now, isNew)
+  end
 end
 
 algorithms[12] = log

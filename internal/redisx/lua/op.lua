@@ -19,7 +19,7 @@ local function waitOf(plan, l, now)
   if l.isStateless then
     wait = l.room < 0 and -1 or 0
   else
-    local used = plan.shared and openState(l, now) or usedOf(l)
+    local used = plan.shared and openState(l, now) or l.used()
     wait = (used > l.room or l.siblings or l.pair.grants > 0) and fallsTo(l, now, l.room) or 0
   end
   if wait < 0 then
@@ -58,7 +58,7 @@ local function groupOf(op, now)
   for _, l in ipairs(op.charged) do
     local start, ends = 0, 0
     if l.starts then
-      start, ends = windowOf(l, endOfHold(now))
+      start, ends = l.windowOf(endOfHold(now))
       isFixed = false
     end
     text = text .. l.identity .. pack(twoWords, start, ends)
@@ -185,7 +185,7 @@ settle[grant] = function(_, op, now)
   for _, l in ipairs(op.charged) do
     openState(l, now)
     if l.algorithm ~= bucket then
-      addGrant(op.pair, l.kind, l.ends or now + l.micros, n)
+      addGrant(op.pair, l.kind, l.grantEnds and l.grantEnds() or now + l.micros, n)
     elseif n > 0 then
       bucket.giveBack(l, now, n)
     else
@@ -313,7 +313,7 @@ local function doPlain(plan, keyList, first, now, n)
     pair.key, pair.head = key, head
     for i = 1, #pair do
       local l = pair[i]
-      local used, wait = l.open(l, value, l.place, now), 0
+      local used, wait = l.open(value, l.place, now), 0
       if not used then
         return nil
       elseif used > l.room then
@@ -331,7 +331,7 @@ local function doPlain(plan, keyList, first, now, n)
     local pair, last = pairs[k], 0
     for i = 1, #pair do
       local l = pair[i]
-      local ends = (l.wait < 0 and l.book or l.charge)(l, now, l.asked + ahead)
+      local ends = (l.wait < 0 and l.book or l.charge)(now, l.asked + ahead)
       if ends > last then
         last = ends
       end

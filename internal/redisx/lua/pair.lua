@@ -23,6 +23,8 @@
 -- limit of the plan has its state. A state is a table with its kind, sibling number, algorithm and words, as text. Each sibling of a
 -- limit has a limit of its own, which is opened like any other.
 --
+-- The functions that compile adds to a limit share its opened state. It is in variables, which are faster than the fields of a table.
+--
 -- A change of what is stored changes the version in key.go.
 local maxKept = 4 * maxExact -- that a first word can say
 local slack = 10000 -- milliseconds that a key is kept for longer, so that few requests have to prolong that
@@ -59,7 +61,6 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
     identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0, others = 0,
     lasts = floorDiv(kind, 24), drains = 0, -- for how many microseconds a charge counts, plus how many for each request
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
-    open = algorithm.open, untilUsed = algorithm.untilUsed, charge = algorithm.charge, book = algorithm.book,
   }
   algorithm.compile(l)
   l.size = sizeOf(algorithm, l.tag, l.sibling)
@@ -84,10 +85,10 @@ local function openState(l, now)
       local isBucket = l.algorithm == algorithms[0]
       local other = newLimit(l.kind, isBucket and s.sibling or l.rate, l.capacity, isBucket and l.unit or s.sibling, 0)
       other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
-      if not other.open(other, s.text, 1, now) then
+      if not other.open(s.text, 1, now) then
         return repair(l, now, s)
       end
-      local seen = usedOf(other)
+      local seen = other.used()
       if seen > l.others or seen == l.others and l.fullest and other.sibling > l.fullest.sibling then
         l.fullest, l.others = other, seen
       end
@@ -99,7 +100,7 @@ local function openState(l, now)
     own, l.own.text, l.own.isNew = l.own, l.blank, true
   end
   l.state, l.siblings = own, siblings
-  return l.open(l, own.text, 1, now) or repair(l, now, own)
+  return l.open(own.text, 1, now) or repair(l, now, own)
 end
 
 -- rewrite sets the text of the state of a limit to what the limit says.
@@ -139,12 +140,12 @@ end
 -- chargeState charges cost to an opened limit, even if it does not fit, with a function: charge or book. A limit with siblings joins them
 -- first. A bucket begins no ban if its level before is too high: it is the limit's own, unless the caller gives math.huge.
 local function chargeState(l, now, cost, charge, before)
-  before = before or usedOf(l)
+  before = before or l.used()
   if l.siblings then
     makeRoom(l, now)
     l.algorithm.join(l, now, cost)
   end
-  charge(l, now, cost, before)
+  charge(now, cost, before)
   store(l)
 end
 

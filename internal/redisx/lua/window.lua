@@ -6,66 +6,23 @@
 -- Its words: kind, used, start, and end, which is the start of the next window. It has no siblings.
 local window = {size = 4, isRead = true}
 
--- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
-local function windowOf(l, at)
-  local starts = l.starts
-  if not starts then
-    local start = at - at % l.micros
-    return start, start + l.micros
-  end
-  local i = #starts - 1
-  while i > 0 and starts[i] > at do
-    i = i - 1
-  end
-  return starts[i] or 0, starts[i + 1]
-end
-
 -- latest returns the latest end of a grant. If the clock went back, a grant of a window after the next one moves to the current one.
 function window.latest(pair, cell, now)
   for _, l in ipairs(pair) do
-    local _, last = windowOf(l, now)
-    if l.kind == cell.of and cell.ends > select(2, windowOf(l, last)) then
-      return last
+    if l.kind == cell.of then
+      local _, last = l.windowOf(now)
+      local _, nextLast = l.windowOf(last)
+      return cell.ends > nextLast and last or cell.ends
     end
   end
   return cell.ends
 end
 
--- untilUsed returns how long after now an opened window takes to count no more than n.
-function window.untilUsed(l, now, n)
-  return l.used <= n and 0 or l.ends - now
-end
-
--- open brings the window to now, and returns what is used. After the clock went back, the next window is kept, but a later one becomes
--- the current one.
-function window.open(l, text, place, now)
-  local kind, used, start, ends = unpackWords(fourWords, text, place)
-  local first, last = windowOf(l, now)
-  local isLate, isNext = start > last, start > first and start <= last
-  if kind ~= l.kind or used > maxExact or isLate and not l.state or isNext and (ends <= start or ends > maxExact) then
-    return nil
-  elseif start < first or used == 0 then
-    used, start, ends = 0, first, last
-  elseif start == first or isLate then
-    start, ends = first, last
-  end
-  l.used, l.start, l.ends = used, start, ends
-  if isLate then
-    rewrite(l)
-  end
-  return used
-end
-
--- charge adds cost, even if it does not fit.
-function window.charge(l, _, cost)
-  l.used = min(l.used + cost, maxExact)
-  return l.ends
-end
-
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
-  if l.used > 0 and at >= l.start and at < l.ends then
-    l.used = max(0, l.used - cost)
+  local _, used, start, ends = l.words()
+  if used > 0 and at >= start and at < ends then
+    l.set(max(0, used - cost))
     store(l)
   end
 end
@@ -76,7 +33,53 @@ function window.ends(text)
 end
 
 function window.compile(l)
-  function l.words(...) return l.kind, l.used, l.start, l.ends, ... end
+  local kind, micros, starts = l.kind, l.micros, l.starts
+  local used, start, ends = 0, 0, 0
+
+  function l.words(...) return kind, used, start, ends, ... end
+  function l.set(count) used = count end
+  function l.used() return used end
+  function l.untilUsed(now, n) return used <= n and 0 or ends - now end
+  function l.grantEnds() return ends end
+
+  -- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
+  function l.windowOf(at)
+    if not starts then
+      local first = at - at % micros
+      return first, first + micros
+    end
+    local i = #starts - 1
+    while i > 0 and starts[i] > at do
+      i = i - 1
+    end
+    return starts[i] or 0, starts[i + 1]
+  end
+
+  -- open brings the window to now, and returns what is used. After the clock went back, the next window is kept, but a later one becomes
+  -- the current one.
+  function l.open(text, place, now)
+    local itsKind, count, since, till = unpackWords(fourWords, text, place)
+    local first, last = l.windowOf(now)
+    local isLate, isNext = since > last, since > first and since <= last
+    if itsKind ~= kind or count > maxExact or isLate and not l.state or isNext and (till <= since or till > maxExact) then
+      return nil
+    elseif since < first or count == 0 then
+      count, since, till = 0, first, last
+    elseif not isNext then
+      since, till = first, last
+    end
+    used, start, ends = count, since, till
+    if isLate then
+      rewrite(l)
+    end
+    return used
+  end
+
+  -- charge adds cost, even if it does not fit.
+  function l.charge(_, cost)
+    used = min(used + cost, maxExact)
+    return ends
+  end
 end
 
 algorithms[4] = window
