@@ -188,3 +188,17 @@ func TestDecisionOfALogTakesFewCommands(t *testing.T) {
 	expect.AtMost(t, commands(t, client)-before, 11, "a decision took commands")
 	expect.AtMost(t, client.ZCard(t.Context(), pairKey+":3600000000").Val(), 500, "members kept (half of 1000)")
 }
+
+// A sorted set that becomes empty loses its expiry, after a refund or once nothing in it counts.
+func TestLogAlwaysExpires(t *testing.T) {
+	s, client := started(t)
+	c := claimOf("k", core.PerSecond(5).Using(core.SlidingLog))
+	must.Do(t, s.Settle(t.Context(), fill(t, s, c, 1)))
+	take(t, s, c)
+	allExpire(t, client)
+	s.Shift(2 * time.Second)
+	before := commands(t, client)
+	take(t, s, c)
+	expect.AtMost(t, commands(t, client)-before, 7, "a decision took commands")
+	allExpire(t, client)
+}

@@ -144,9 +144,9 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 			must.Do(t, s.decider.server.run(ctx, []*job{of(limits)}))
 		}
 	}
-	// Only the log needs ZREMRANGEBYSCORE.
+	// Only the log needs ZADD.
 	s.Shift(2 * time.Hour)
-	must.Do(t, client.Do(ctx, "acl", "setuser", "default", "-zremrangebyscore").Err())
+	must.Do(t, client.Do(ctx, "acl", "setuser", "default", "-zadd").Err())
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}

@@ -41,7 +41,7 @@ end
 
 function log.compile(l)
   local kind, micros = l.kind, l.micros
-  local key, past, newest, used, kept = '', '', 0, 0, 0
+  local key, newest, used, kept = '', 0, 0, 0
   l.mostGranted, l.keyEnd = max(0, maxMembers - l.rate), ':' .. text(micros)
 
   function l.words(...) return kind, kept, ... end
@@ -59,12 +59,17 @@ function log.compile(l)
 
   -- add adds members of now.
   local function add(now, n)
-    local first = newest == now and call('ZCOUNT', key, text(now), text(now)) or 0
-    eachPart(key, 'ZADD', now, first, first + n - 1)
+    local score = text(now)
+    local first = newest == now and call('ZCOUNT', key, score, score) or 0
+    if n == 1 then
+      call('ZADD', key, score, score .. ':' .. first) -- .. is exact for so few digits
+    else
+      eachPart(key, 'ZADD', now, first, first + n - 1)
+    end
     newest, used = now, used + n
   end
 
-  -- keep has the set expire once nothing in it counts, at the earliest, and returns when that is, or 0 if the pair does not change.
+  -- keep lets the set expire once nothing in it counts, at the earliest. It returns when that is, or 0 if the pair does not change.
   local function keep(now, isNew)
     local ends = now + micros
     if isNew or ends > kept then
@@ -81,19 +86,18 @@ function log.compile(l)
     if last.err and not string.find(last.err, 'WRONGTYPE', 1, true) then
       error(last.err, 0)
     end
-    local at = tonumber(last[2])
-    newest = at or 0
-    return not last.err and not (at and (at > now + micros or string.find(last[1], text(at) .. ':', 1, true) ~= 1))
+    newest = tonumber(last[2]) or 0
+    return not last[2] and not last.err or newest <= now + micros and tonumber((string.match(last[1] or '', '^(%d+):'))) == newest
   end
 
   -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
   -- set that makes no sense goes.
   function l.open(words, place, now)
-    local itsKind, since = unpackWords(twoWords, words, place)
-    key, past, used, kept = l.pair.key .. l.keyEnd, text(now - micros), 0, since
+    local itsKind, itsKept = unpackWords(twoWords, words, place)
+    key, used, kept = l.pair.key .. l.keyEnd, 0, itsKept
     local isGood = itsKind == kind and find(now)
     if isGood and newest > now and l.state then
-      local after = '(' .. text(now)
+      local after = format('(%d', now)
       local n = call('ZCOUNT', key, after, '+inf')
       call('ZREMRANGEBYSCORE', key, after, '+inf')
       newest = now
@@ -104,7 +108,7 @@ function log.compile(l)
       kept = 0
     end
     if isGood and newest > now - micros then
-      used = call('ZCOUNT', key, '(' .. past, '+inf')
+      used = call('ZCOUNT', key, format('(%d', now - micros), '+inf')
     end
     if isGood and used <= maxMembers and newest <= now then
       return used
@@ -113,14 +117,15 @@ function log.compile(l)
     end
   end
 
-  -- charge adds cost, even if it does not fit, up to maxMembers. It returns 0 if the pair does not change.
+  -- charge adds cost, even if it does not fit, up to maxMembers. It removes what no longer counts, sixteen times in a period at most, and
+  -- last, because a set that becomes empty loses its expiry.
   function l.charge(now, cost)
-    local isNew = used == 0
-    if newest > 0 then
-      call('ZREMRANGEBYSCORE', key, '-inf', past)
-    end
+    local before = newest
     add(now, min(cost, maxMembers - used))
-    return keep(now, isNew)
+    if before > 0 and before < now - now % (micros / 16) then
+      call('ZREMRANGEBYSCORE', key, '-inf', text(now - micros))
+    end
+    return keep(now, before == 0)
   end
 end
 
