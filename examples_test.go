@@ -30,7 +30,6 @@ var withoutExample = map[string][]string{
 	"core/redisstore": {"Store.Denied", "Store.Reset", "Store.Settle", "Store.SharedState", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired", "Store.Via"},
 }
 
-// publicPackages are the packages that programs import.
 var publicPackages = []string{
 	"core", "core/redisstore", "core/storetest", "keyfunc", "headers", "client", "telemetry", "telemetry/otel", "telemetry/prometheus",
 	"dashboard", "rulefile", "middleware/stdlib", "middleware/chi", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/mcp",

@@ -45,7 +45,6 @@ func promises(t *testing.T) (all []promise) {
 // testOfPromise matches a package and a test, a row of a test, or a row of a suite: dir: TestName, dir: TestName "row", dir: "row".
 var testOfPromise = regexp.MustCompile(`^([\w./]+): (?:((?:Test|Fuzz)\w+)(?: ("[^"]+"))?|("[^"]+"))$`)
 
-// TestPromisesHaveTests checks that each promise has a test, and that the test exists.
 func TestPromisesHaveTests(t *testing.T) {
 	all := promises(t)
 	expect.AtLeast(t, len(all), 250, "%s has promises", promisesPage)
@@ -70,7 +69,6 @@ func TestPromisesHaveTests(t *testing.T) {
 	}
 }
 
-// TestPageListsFoldersOfE2E checks that the page says of each folder of e2e what is real in it.
 func TestPageListsFoldersOfE2E(t *testing.T) {
 	page := readText(t, promisesPage)
 	folders, err := filepath.Glob("e2e/*/doc.go")

@@ -22,7 +22,6 @@ import (
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// pages returns README.md and the pages of docs/.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md"}
@@ -140,7 +139,6 @@ var (
 	notAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestRulesInPagesHaveNoMistakes checks each rules file that a page shows.
 func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 	files := 0
 	for _, page := range pages(t) {
@@ -180,7 +178,6 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors that GitHub gives to the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text := must.Get(os.ReadFile(page))(t)

@@ -50,7 +50,6 @@ type goMod struct {
 	Replace []struct{ Old, New struct{ Path string } }
 }
 
-// modules returns the go.mod file of each module, by directory.
 func modules(t *testing.T) map[string]goMod {
 	t.Helper()
 	all := make(map[string]goMod)

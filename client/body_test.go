@@ -117,7 +117,6 @@ func TestUnusedBodyIsClosed(t *testing.T) {
 	})
 }
 
-// TestGetBodyFails checks that the denial is returned if GetBody fails.
 func TestGetBodyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "1") })

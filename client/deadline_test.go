@@ -48,7 +48,6 @@ func TestDeadlineBehindALongerWait(t *testing.T) {
 	})
 }
 
-// limitedBy returns the LimitedError in err.
 func limitedBy(t *testing.T, err error) *client.LimitedError {
 	t.Helper()
 	var limited *client.LimitedError
@@ -169,7 +168,6 @@ func denyAndExtend(t *testing.T, text string) {
 	all.Wait()
 }
 
-// TestCloseIdleConnections checks that the method of Base is called, if it has one.
 func TestCloseIdleConnections(t *testing.T) {
 	base := &closer{}
 	(&http.Client{Transport: &client.Transport{Base: base}}).CloseIdleConnections()
@@ -248,7 +246,6 @@ func TestWaitingForOthers(t *testing.T) {
 	})
 }
 
-// TestErrorHasNoSecret checks that the error contains nothing of the request.
 func TestErrorHasNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: usedUp(time.Hour)}

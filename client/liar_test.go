@@ -30,7 +30,6 @@ var lieFields = []string{
 	"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy",
 }
 
-// lie writes a random response.
 func lie(w http.ResponseWriter, random *rand.Rand) {
 	for _, name := range lieFields {
 		for range random.IntN(3) {

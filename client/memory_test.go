@@ -89,7 +89,6 @@ func TestLongNamesAreNotKept(t *testing.T) {
 	runtime.KeepAlive(keyed)
 }
 
-// heap returns the size of all reachable memory.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC() // the first may have begun before
@@ -98,7 +97,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// answerWith is a Base that returns these responses.
 type answerWith func(*http.Request) *http.Response
 
 func (f answerWith) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

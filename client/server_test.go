@@ -101,7 +101,6 @@ func (s *server) over(t *client.Transport) *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// serve is a server with a handler.
 func serve(h http.HandlerFunc) *server { return &server{handler: h} }
 
 // get sends a GET request, closes the response and returns its status.
@@ -112,12 +111,10 @@ func get(t testing.TB, c *http.Client, path string) int {
 	return resp.StatusCode
 }
 
-// inBubble returns test for a bubble of its own.
 func inBubble(test func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
-// limited is a server with a limiter of package core.
 func limited(l core.Limit, w headers.Writer) *server {
 	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
 	return &server{handler: stdlib.New(limiter, stdlib.WithHeaders(w))(http.HandlerFunc(ok))}
@@ -172,7 +169,6 @@ var writers = []struct {
 	{"IETF", headers.IETF},
 }
 
-// oneUser returns the path of all requests.
 func oneUser(int, int) string { return "/users/1" }
 
 // drive sends requests from n goroutines for d, as fast as the transport allows: request i of goroutine g for the path of both.

@@ -127,7 +127,6 @@ func after(t *testing.T, n int, script ...response) []time.Duration {
 	return s.requests(start)[len(script):]
 }
 
-// TestRareHeaderValues covers rare header values.
 func TestRareHeaderValues(t *testing.T) {
 	ietf := func(policy, state string) response {
 		return response{200, []string{"RateLimit-Policy", policy, "RateLimit", state}}

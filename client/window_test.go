@@ -226,7 +226,6 @@ func TestLowestIsSafe(t *testing.T) {
 	}
 }
 
-// at returns an instant.
 func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
 // TestNewCallsDoNotOvertakeWaitingCalls checks that a call that arrives when a budget has just opened goes after the calls that already wait.

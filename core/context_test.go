@@ -16,7 +16,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// word is a key of values in contexts.
 type word struct{}
 
 func perHour(name string, n int) core.Rule {

@@ -258,7 +258,6 @@ func parallel(l *core.Limiter, n int, takes time.Duration, status int) int {
 	return int(ran.Load())
 }
 
-// inMemory returns a limiter with one rule.
 func inMemory(limits string, f func(*http.Request, core.Outcome) int) *core.Limiter {
 	return core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits(limits), CostAfter: f}}))
 }

@@ -91,7 +91,6 @@ func (d *fixture) peek(key string, cost int) core.Result {
 	return results[0]
 }
 
-// admitted is a cost and when it was charged.
 type admitted struct {
 	at       int64
 	cost     int

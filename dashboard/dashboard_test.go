@@ -61,14 +61,12 @@ func (s *scene) ask(users ...string) {
 	}
 }
 
-// get returns h's response to a request for a path.
 func get(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	return w
 }
 
-// event returns the first event of a stream.
 func (s *scene) event(t *testing.T, query string) (e map[string]any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

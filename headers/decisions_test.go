@@ -25,7 +25,6 @@ func result(rule string, l core.Limit, remaining int, refill, reset time.Duratio
 	return core.Result{Rule: rule, Limit: l, Allowed: true, Remaining: remaining, RefillAfter: refill, ResetAfter: reset}
 }
 
-// denied returns t denied with this RetryAfter.
 func denied(t core.Result, retry time.Duration) core.Result {
 	t.Allowed, t.RetryAfter = false, retry
 	return t
@@ -111,7 +110,6 @@ var scenarios = []struct {
 		decision(time.Unix(9999999999, 1), denied(result("api", core.Every(1000000000, 10*365*24*time.Hour), 0, longest, longest), longest))},
 }
 
-// twoAtOnce is core.AtOnce(2).
 var twoAtOnce = core.Limit{Rate: 2, Algorithm: core.InFlight}
 
 // longest is the longest wait that a store reports.

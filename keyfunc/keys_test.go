@@ -15,7 +15,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// sha returns the digits of a secret in a key.
 func sha(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])[:32]

@@ -173,7 +173,6 @@ func TestReadingIsLinear(t *testing.T) {
 	}
 }
 
-// TestBoundsLeaveRoom checks that files close to the bounds are read.
 func TestBoundsLeaveRoom(t *testing.T) {
 	for why, src := range map[string]string{
 		"blank lines":           "x-a: |\n  text\n\n" + strings.Repeat("\n", 200) + strings.Repeat("# a > b\n\n\n", 10_000) + "rules: [{key: ip, limits: 1/s}]\n",

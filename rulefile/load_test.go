@@ -50,7 +50,6 @@ func TestLoadOfNoFile(t *testing.T) {
 	}
 }
 
-// badFiles are files with mistakes.
 var badFiles = rulecases.Bad()
 
 func TestEveryMistakeHasItsPlace(t *testing.T) {

@@ -38,7 +38,6 @@ func TestOverridesAreSwappedUnderLoad(t *testing.T) {
 	})
 }
 
-// perUser is a file that limits each user.
 func perUser(n int) string {
 	return fmt.Sprintf("funcs: [user]\nrules: [{name: api, key: user, limits: %d/h}]\n", n)
 }

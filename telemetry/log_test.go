@@ -68,7 +68,6 @@ func (b *logRecorder) texts() (all []string) {
 	return all
 }
 
-// recorded runs f in a bubble with a log.
 func recorded(t *testing.T, o Options, f func(t *testing.T, tel *Telemetry, b *logRecorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(logRecorder)
@@ -237,7 +236,6 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 	}
 }
 
-// The limiter logs the failures that telemetry does not log.
 func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
 		b := new(logRecorder)

@@ -67,7 +67,6 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 	})
 }
 
-// A downStore fails.
 type downStore struct{ core.MemoryStore }
 
 func (*downStore) Settle(context.Context, []core.Settlement) error {

@@ -221,7 +221,6 @@ func TestFileLoaded(t *testing.T) {
 		"got %+v", f)
 }
 
-// observed returns a Telemetry and an observation of one request.
 func observed(allowed bool) (*Telemetry, *core.Observation) {
 	limit := core.PerMinute(100)
 	claim := core.Claim{Rule: "api", Key: "ip:203.0.113.9", Limits: []core.Limit{limit}, Cost: 1}

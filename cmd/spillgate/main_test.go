@@ -102,7 +102,6 @@ func TestBadCommandLine(t *testing.T) {
 	expect.True(t, !strings.Contains(stderr, "cret"), "the password is shown: %s", stderr)
 }
 
-// A badCall is a call of a command that fails.
 type badCall struct {
 	args []string
 	code int
@@ -134,7 +133,6 @@ func listenQuietly(t *testing.T) net.Listener {
 	return ln
 }
 
-// A process is the command in a process of its own.
 type process struct {
 	*exec.Cmd
 	lines *bufio.Scanner
@@ -164,7 +162,6 @@ func (p process) await(t *testing.T, prefix string) string {
 	return ""
 }
 
-// base returns the URL that the demo prints.
 func (p process) base(t *testing.T) (base string) {
 	t.Helper()
 	must.Get(fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base))(t)

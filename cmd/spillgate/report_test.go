@@ -267,7 +267,6 @@ func TestUnsortedLogs(t *testing.T) {
 	}
 }
 
-// TestReplayReportsWhoWouldWait checks that each form of the report shows who would wait, and for how long.
 func TestReplayReportsWhoWouldWait(t *testing.T) {
 	rules := fileWith(t, "rules:\n  - {name: hooks, key: ip, limits: 30/m;burst=1, max_wait: 5s}\n  - {name: calm, key: ip, limits: 9/s, max_wait: 5s}\n")
 	log, page := fileWith(t, accessLog()), filepath.Join(t.TempDir(), "report.html")

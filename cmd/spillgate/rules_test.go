@@ -16,7 +16,6 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// fileWith returns the path of a rules file.
 func fileWith(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")

@@ -29,7 +29,6 @@ type shown struct {
 	}
 }
 
-// shopLimit returns the first limit of the rule shop.
 func (s *shown) shopLimit() string {
 	for _, r := range s.Rules {
 		if r.Name == "shop" && len(r.Limits) > 0 {

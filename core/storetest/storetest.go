@@ -43,7 +43,6 @@ type Harness struct {
 	Hang func(*testing.T)
 }
 
-// A row is a rule of the contract.
 type row struct {
 	name string
 	run  func(*suite)

@@ -6,7 +6,6 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// file returns a maker of the error of a rule file.
 func file(src string) func() error {
 	return func() error {
 		_, err := rulefile.Parse([]byte(src), rulefile.Funcs{

@@ -55,7 +55,6 @@ func newLimit(l core.Limit) func() error {
 	return func() error { return newRule(func(r *core.Rule) { r.Limits = []core.Limit{core.PerSecond(1), l} }) }
 }
 
-// options returns a maker of the error of a limiter with opts.
 func options(opts ...core.Option) func() error {
 	return func() error {
 		_, err := core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}, opts...)
@@ -63,7 +62,6 @@ func options(opts ...core.Option) func() error {
 	}
 }
 
-// panicOf returns a maker of what f panics with.
 func panicOf(f func()) func() error {
 	return func() (err error) {
 		defer func() {

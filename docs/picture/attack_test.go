@@ -68,7 +68,6 @@ func simulate(t *testing.T) (counts [seconds]second) {
 	return counts
 }
 
-// A theme has the colors of one picture.
 type theme struct{ text, grid, served, attack, denied string }
 
 var themes = map[string]theme{

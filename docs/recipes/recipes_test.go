@@ -34,7 +34,6 @@ func limited(h http.HandlerFunc, rules ...core.Rule) (http.Handler, *core.Limite
 	return stdlib.New(l)(h), l
 }
 
-// post sends a form from an address.
 func post(h http.Handler, ip, path, form string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form))
 	r.RemoteAddr = ip + ":41000"

@@ -30,7 +30,6 @@ func newPlan(t *testing.T, server *redistest.Server) *core.Limiter {
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Minute)))
 }
 
-// use charges n requests to a customer.
 func use(t *testing.T, l *core.Limiter, customer string, n int) {
 	t.Helper()
 	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:" + customer, Limits: bought, Cost: n})

@@ -55,7 +55,6 @@ func detailsOf(t *testing.T, err error) (all []proto.Message) {
 	return all
 }
 
-// want checks the code and the details of the error that a client got.
 func want(t *testing.T, err error, code codes.Code, details ...proto.Message) {
 	t.Helper()
 	expect.True(t, codeOf(err) == code, "%v, want code %v", err, code)

@@ -41,7 +41,6 @@ func (l *login) native(t *testing.T, limiter *core.Limiter, opts ...grpclimit.Op
 	return listen(t, l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, opts...)), grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, opts...))))
 }
 
-// listen serves s, and returns its address.
 func listen(t *testing.T, s *grpc.Server) string {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

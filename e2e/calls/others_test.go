@@ -21,7 +21,6 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// TestPython calls with python3-grpcio.
 func TestPython(t *testing.T) {
 	t.Parallel()
 	const python = "/usr/bin/python3" // Debian's, which finds Debian's packages
@@ -79,7 +78,6 @@ func passwordHex(t *testing.T) string {
 	return hex.EncodeToString(must.Get(proto.Marshal(wrapperspb.String(right)))(t))
 }
 
-// wantDetails checks the details of a status.
 func wantDetails(t *testing.T, got seen, details ...proto.Message) {
 	t.Helper()
 	bin, err := hex.DecodeString(got.Details)

@@ -99,7 +99,6 @@ func (l *login) connect() http.Handler {
 	return mux
 }
 
-// grpc returns a server of grpc-go.
 func (l *login) grpc(opts ...grpc.ServerOption) *grpc.Server {
 	answer := func(p *password) error {
 		if !l.check(p) {
@@ -184,7 +183,6 @@ func transportOf(t *testing.T, http2 bool) *http.Transport {
 	return transport
 }
 
-// clientsOf returns all clients for the server at an address.
 func clientsOf(t *testing.T, address string) []client {
 	h1, h2 := &http.Client{Transport: transportOf(t, false), Timeout: wire.Timeout}, &http.Client{Transport: transportOf(t, true), Timeout: wire.Timeout}
 	return []client{
@@ -286,7 +284,6 @@ func (c client) within(t *testing.T, kind, pass string) error {
 	return c.call(ctx, kind, pass)
 }
 
-// unlessEOF returns err, or nil at the end of a stream.
 func unlessEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -79,7 +79,6 @@ func atOnce(t *testing.T, f func(t *testing.T, s *wire.Server, served <-chan boo
 	all.Wait()
 }
 
-// rateLimitError returns the error of a request that must not pass.
 func rateLimitError(t *testing.T, c *github.Client) *github.RateLimitError {
 	t.Helper()
 	_, err := call(t, c)

@@ -27,7 +27,6 @@ const (
 	goroutines = 20
 )
 
-// limit admits 100 at once and 20 each second.
 var limit = core.Every(100, 5*time.Second)
 
 // least is how long the requests take if the whole limit is used.
@@ -102,7 +101,6 @@ func limited(t *testing.T, f apps.Framework, w headers.Writer) (*wire.Server, *a
 	return s, denied
 }
 
-// counting counts the responses other than 200.
 type counting struct {
 	http.ResponseWriter
 	denied *atomic.Int32

@@ -100,7 +100,6 @@ func (s server) results(t *testing.T, limited string) (total int, failed map[str
 	return total, failed
 }
 
-// run runs some cases, or all, and returns the output.
 func (s server) run(t *testing.T, limited string, cases []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -70,7 +70,6 @@ func writeReport(t *testing.T, log string, flags ...string) string {
 	return "file://" + filepath.Join(dir, "report.html")
 }
 
-// openReport opens a report in v and unfolds all tables.
 func openReport(t *testing.T, url string, v view) *page {
 	t.Helper()
 	p := newPage(t)

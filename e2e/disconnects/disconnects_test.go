@@ -25,7 +25,6 @@ const (
 	requests = 100
 )
 
-// ways are the ways to disconnect.
 var ways = []struct {
 	name  string
 	http2 bool

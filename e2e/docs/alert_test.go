@@ -49,7 +49,6 @@ func TestShareAlert(t *testing.T) {
 // scrapeInterval is the time between the two scrapes of the test.
 const scrapeInterval = 5 * time.Minute
 
-// counters returns the counters of a registry, by their labels.
 func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families := must.Get(registry.Gather())(t)
@@ -72,7 +71,6 @@ func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 
 var known = make(map[string]labels.Labels)
 
-// selecting returns the series that matchers select from two scrapes.
 func selecting(before, after map[string]float64) func(bool, *storage.SelectHints, ...*labels.Matcher) storage.SeriesSet {
 	return func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		var found []storage.Series

@@ -14,7 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A failover is the death of a master.
 type failover struct {
 	store core.Store
 	keys  []string
@@ -23,7 +22,6 @@ type failover struct {
 	named func(master *redistest.Server) bool // reports whether clients can know of a new master
 }
 
-// failoverCapacity is the capacity of the limits of a failover.
 const failoverCapacity = 50
 
 // run kills the master while callers charge keys, and checks when Redis decides again and what was admitted.

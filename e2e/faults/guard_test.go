@@ -133,7 +133,6 @@ func (g *guard) callers(n int, pause time.Duration, key string, until <-chan str
 	}
 }
 
-// calls is a store that counts the calls of Take.
 type calls struct {
 	core.Store
 	takes atomic.Int64

@@ -137,7 +137,6 @@ func (s holdsAgain) Settle(ctx context.Context, settlements []core.Settlement) e
 	return err
 }
 
-// settlesOneByOne settles claim by claim.
 type settlesOneByOne struct{ core.Store }
 
 func (s settlesOneByOne) Settle(ctx context.Context, settlements []core.Settlement) error {

@@ -54,7 +54,6 @@ type countsResult struct {
 	results []core.Result
 }
 
-// counting returns the specification of a history of p.
 func (p plan) counting(name string, _ []porcupine.Operation) porcupine.Model {
 	s := &counting{plan: p, name: name}
 	m := porcupine.NondeterministicModel{
@@ -124,7 +123,6 @@ func madeNow(settlements []core.Settlement) []core.Settlement {
 	return settlements
 }
 
-// keysOf returns the numbers and names of the keys in o.
 func (s *counting) keysOf(o *op) map[int]string {
 	keys := make(map[int]string)
 	for _, key := range o.keys() {
@@ -133,7 +131,6 @@ func (s *counting) keysOf(o *op) map[int]string {
 	return keys
 }
 
-// modelOf returns a model of the keys in o.
 func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	var m oracle.Model
 	for k, key := range s.keysOf(o) {

@@ -11,7 +11,6 @@ import (
 // aBan is longer than a history takes.
 const aBan = time.Hour
 
-// next draws the next call.
 func (c *caller) next() *op {
 	ends := 2
 	if c.holds {

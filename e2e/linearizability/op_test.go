@@ -16,7 +16,6 @@ type op struct {
 	pair        core.Pair
 }
 
-// keys returns the keys that o is about.
 func (o *op) keys() (keys []string) {
 	for _, c := range o.claims {
 		keys = append(keys, c.Key)
@@ -63,10 +62,8 @@ func marks(held, peek, dryRun bool) (text string) {
 	return text
 }
 
-// keyNumber returns the number of a key in its history.
 func keyNumber(key string) int { return int(key[len(key)-1] - '0') }
 
-// An outcome is the result that a caller got.
 type outcome struct {
 	results []core.Result
 	lost    bool // there was no reply: the call may have taken effect, or may still do so

@@ -43,10 +43,8 @@ func perTool() *core.Limiter {
 	}}))
 }
 
-// names are the tools of a server.
 var names = []string{"search", "fetch", "ask", "read", "write", "list", "find", "sum"}
 
-// newServer returns a server that l limits.
 func newServer(l *core.Limiter) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
 	for _, name := range names {

@@ -14,7 +14,6 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// rules is a rules file for a server of MCP.
 const rules = `
 funcs: [user, size]
 rules:

@@ -128,7 +128,6 @@ func askAll(t *testing.T, l *core.Limiter, keys int) {
 	all.Wait()
 }
 
-// live returns the bytes of the heap that are in use.
 func live() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -16,7 +16,6 @@ import (
 // longTimeout is a timeout that a busy machine does not exceed.
 const longTimeout = 5 * time.Second
 
-// take asks l for the one key.
 func take(t *testing.T, l *core.Limiter) core.Decision {
 	t.Helper()
 	return must.Get(l.Take(context.Background(), claimAll()))(t)

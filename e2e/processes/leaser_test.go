@@ -46,12 +46,10 @@ type turn struct {
 // timeout is the timeout of calls that limiters have by default.
 const timeout = 50 * time.Millisecond
 
-// limiter returns a limiter of the key that l asks for.
 func (l *leaser) limiter() *core.Limiter {
 	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master, ContextTimeoutEnabled: true}))
 }
 
-// limiterOver returns the limiter of l over a client.
 func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 	rule := core.Rule{
 		Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(l.Limit), Lease: l.Lease, OnFailure: core.FailClosed,
@@ -59,7 +57,6 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(cmp.Or(l.Timeout, timeout))))
 }
 
-// claimAll claims the one key.
 func claimAll() core.Claim { return core.Claim{Rule: "leased", Key: "const:all"} }
 
 // run sends requests until standard input ends, and writes each turn at once, so that at most one turn is lost if the process dies.
@@ -127,7 +124,6 @@ func (c *crew) admittedSince(at time.Time) bool {
 	return slices.ContainsFunc(c.turns, func(t turn) bool { return t.begun > at.UnixMicro() && t.admitted > 0 })
 }
 
-// A member is one process of a crew.
 type member struct {
 	*wire.Process
 	read chan struct{} // closed once all its output has been read
@@ -148,7 +144,6 @@ func (c *crew) start() *member {
 	return m
 }
 
-// read reads the output of m.
 func (c *crew) read(m *member, begun chan<- struct{}) {
 	defer close(m.read)
 	for m.Out.Scan() {
@@ -166,7 +161,6 @@ func (c *crew) read(m *member, begun chan<- struct{}) {
 	}
 }
 
-// kill ends m as kill -9 does.
 func (m *member) kill() {
 	_ = m.Process.Process.Kill()
 	<-m.read

@@ -17,7 +17,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A process is one of the processes that share a limit.
 type process struct {
 	t    *testing.T
 	addr string
@@ -35,7 +34,6 @@ func startTwo(t *testing.T) (server *redistest.Server, both [2]process) {
 	return server, both
 }
 
-// get sends a request for a host.
 func (p process) get(host string) wire.Reply {
 	p.t.Helper()
 	r := wire.Request(p.t, http.MethodGet, "http://"+p.addr, nil)

@@ -39,7 +39,6 @@ const (
 
 func (w waiter) String() string { return fmt.Sprintf("%s %d %d", w.addr, w.rate, w.most) }
 
-// limiter returns the limiter of w.
 func (w waiter) limiter(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.New([]core.Rule{{
 		Name: "waiting", Limits: []core.Limit{core.PerSecond(w.rate).WithBurst(1)}, MaxWait: w.most, OnFailure: core.FailClosed,

@@ -35,5 +35,4 @@ var attacks = []attack{
 	{"unknown and obfuscated nodes", []string{"Forwarded: for=unknown, for=_hidden, for=\"_hidden:_80\""}},
 }
 
-// hundred returns a list that repeats one element a hundred times.
 func hundred(element string) string { return strings.Repeat(element+", ", 99) + element }

@@ -97,7 +97,6 @@ func (n *recorder) set(key string) {
 	n.key = key
 }
 
-// take returns the key and clears it.
 func (n *recorder) take() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -98,7 +98,6 @@ func connect(t *testing.T, addr, from string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: wire.Timeout}
 }
 
-// needIPv6 skips the test if the machine has no ::1.
 func needIPv6(t *testing.T) {
 	for _, a := range must.Get(net.InterfaceAddrs())(t) {
 		if ip, ok := a.(*net.IPNet); ok && ip.IP.Equal(net.IPv6loopback) {

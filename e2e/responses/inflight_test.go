@@ -41,7 +41,6 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// serveInBubble serves h and returns a client of it.
 func serveInBubble(t *testing.T, h http.Handler) *http.Client {
 	l := &pipes{make(chan net.Conn), make(chan struct{})}
 	server := &http.Server{Handler: h}

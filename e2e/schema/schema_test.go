@@ -47,7 +47,6 @@ func valid(t *testing.T, s *jsonschema.Schema, src string) (error, bool) {
 	return s.Validate(doc), true
 }
 
-// goodFiles are files without mistakes.
 var goodFiles = []string{
 	rulecases.Whole,
 	"rules:\n  - name: api\n    key: const(all)\n    limits: 5/h\n",
@@ -122,7 +121,6 @@ func TestSchemaRejectsBadFiles(t *testing.T) {
 
 var unknownField = regexp.MustCompile(`unknown field "zzzz" of [a-z ]+; want (.*)`)
 
-// Each field that the parser knows is in the schema, and no other.
 func TestSchemaHasTheFieldsOfTheParser(t *testing.T) {
 	var doc struct {
 		Properties map[string]struct{ Properties map[string]any }

@@ -14,7 +14,6 @@ import (
 
 var errDown = errors.New("down")
 
-// breakerAt is a breaker with a clock of its own.
 type breakerAt struct {
 	Breaker
 	t   *testing.T
@@ -54,7 +53,6 @@ func (b *breakerAt) wantWithholds(want bool, why string) {
 	}
 }
 
-// trips makes b trip.
 func (b *breakerAt) trips() {
 	b.t.Helper()
 	for range tripFailures {

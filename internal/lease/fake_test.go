@@ -132,7 +132,6 @@ func (f *fake) Reset(_ context.Context, pairs []core.Pair) error {
 func (f *fake) LeaseStats() core.LeaseStats { return f.leases.Stats() }
 func (f *fake) table() *Table               { return f.leases }
 
-// pass moves the clock of the server on.
 func (s *server) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,6 @@ func lent(t *testing.T) (*fake, core.Claim, *entry) {
 	return s, c, s.lend(t, c, 10)
 }
 
-// placeOf returns the shard and the hash of a claim.
 func (t *Table) placeOf(c core.Claim) (s *shard, hash uint64) {
 	hash = t.hash(c.Rule, c.Key)
 	return t.shard(hash), hash
@@ -240,7 +238,6 @@ func (f *fake) entry(t *testing.T, do func(*entry)) {
 	must.True(t, found, "nothing is leased")
 }
 
-// decide decides claims from leases or the store.
 func (f *fake) decide(t *testing.T, claims ...core.Claim) []core.Result {
 	t.Helper()
 	if r, ok := f.TakeLocal(claims, nil); ok {

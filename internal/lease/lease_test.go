@@ -158,7 +158,6 @@ const (
 // serverAt is the instant at which the store charges what was sent at d.
 func serverAt(d time.Duration) int64 { return 1_000_000 + d.Microseconds() }
 
-// leaseTimelines are timelines by what they show.
 var leaseTimelines = map[string][]leaseStep{
 	"a refill waits until the loan has too little": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
@@ -351,7 +350,6 @@ func FuzzLease(f *testing.F) {
 	})
 }
 
-// neverEnds does not notice that a lease has ended.
 type neverEnds struct{ *leaseHolder }
 
 func (l neverEnds) Lent(now, sent int64, p oracle.Portion) { l.leaseHolder.Lent(now, sent+1<<40, p) }

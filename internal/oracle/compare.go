@@ -184,7 +184,6 @@ func (c *comparison) renew(now int64, some []core.Settlement) error {
 	return err
 }
 
-// short returns the most important fields of r.
 func short(r core.Result) string {
 	text := fmt.Sprintf("no %d", r.Remaining)
 	if r.Allowed {

@@ -33,7 +33,6 @@ func (e *exact) Reset(_ context.Context, pairs []core.Pair) error {
 	return nil
 }
 
-// subject returns an exact store that is changed by spoil.
 func subject(spoil func(core.Store) core.Store) func() oracle.Subject {
 	return func() oracle.Subject {
 		e := &exact{now: time.UnixMicro(1 << 50)}

@@ -67,7 +67,6 @@ type returnedPortion struct {
 
 func (p *process) clock() int64 { return p.offset + (p.fleet.now-p.begun)*p.rate/1000 }
 
-// restart replaces process i, or adds it.
 func (f *fleet) restart(i int, rate, offset int64) {
 	p := &process{fleet: f, holder: f.open(f.length), rate: rate, offset: offset, begun: f.now}
 	if i == len(f.processes) {
@@ -149,7 +148,6 @@ func (p *process) askOther(r *request) {
 	})
 }
 
-// admit admits a request that a lease has decided.
 func (p *process) admit(r *request) {
 	r.done = true
 	p.fleet.Leased++

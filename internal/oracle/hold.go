@@ -130,7 +130,6 @@ func (inFlight) charge(core.Limit, int64, int64)             {}
 func (inFlight) refund(core.Limit, int64, int64, int64)      {}
 func (inFlight) grant(core.Limit, int64, int64) (ends int64) { return 0 }
 
-// endOfHold returns when a hold made at an instant ends.
 func endOfHold(at time.Time) int64 { return begin(at.UnixMicro(), holdWidth) + holdExpiry }
 
 // Settle does at now what each settlement says: it replaces what was charged or held with Final, renews a hold, bans, or
@@ -192,7 +191,6 @@ func claimOf(s *core.Settlement) core.Claim {
 	return core.Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun}
 }
 
-// asksOf returns an ask for each limit of s.
 func (m *Model) asksOf(s *core.Settlement) []*ask { return m.asks([]core.Claim{claimOf(s)}) }
 
 // adjust charges more on top of what a Take has charged. If more is negative, it gives back the part that still counts.

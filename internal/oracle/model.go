@@ -215,7 +215,6 @@ type call struct {
 	loan    *charge
 }
 
-// send sends a call to the store.
 func (p *process) send(c *call) {
 	f := p.fleet
 	c.process, c.sent = p, f.now
@@ -272,7 +271,6 @@ func (f *fleet) take(r *request, claim core.Claim) bool {
 	return true
 }
 
-// arrive hands the reply to the process.
 func (c *call) arrive() {
 	p := c.process
 	if p.dead {

@@ -259,7 +259,6 @@ func (g *generator) cost(l core.Limit) int {
 	return of(g, 1, 1, 1, 2, 3, 0, 1+g.IntN(most+1), 1+g.IntN(most/4+1), max(1, most/2), max(1, most), most+1, 2*most+1, 1<<62)
 }
 
-// leasedLimits are the limits that schedules lease.
 var leasedLimits = []string{
 	"100/s", "20/h", "1000/s;burst=50", "5/s", "50/s;fixed-window", "200/m", "100/s, 200/10s;fixed-window", "30/s;burst=300, 400/h",
 	"1000000/h;burst=40", "7/2s;fixed-window",
@@ -268,7 +267,6 @@ var leasedLimits = []string{
 // rates are how fast the clocks of processes run, in thousandths.
 var rates = []int64{1000, 999, 1001, 900, 1100}
 
-// costs are the costs of requests.
 var costs = []int64{1, 1, 1, 1, 2, 3, 7, 20}
 
 // A schedule is a byte string that determines a run. Reading past its end returns zeros.
@@ -277,7 +275,6 @@ type schedule struct {
 	next  int
 }
 
-// RandomSchedule returns the schedule of a seed.
 func RandomSchedule(seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 0))
 	text := make([]byte, 8+r.IntN(400))
@@ -289,7 +286,6 @@ func RandomSchedule(seed uint64) []byte {
 
 func (s *schedule) done() bool { return s.next >= len(s.bytes) }
 
-// pick returns a number below n.
 func (s *schedule) pick(n int) int {
 	if s.done() {
 		return 0
@@ -324,7 +320,6 @@ func RunLeases(text []byte, open func(length int64) Holder) (Summary, error) {
 	return f.Summary, f.check()
 }
 
-// step runs the next action of a schedule.
 func (f *fleet) step(s *schedule) {
 	action := s.pick(20)
 	i := s.pick(len(f.processes))

@@ -48,7 +48,6 @@ func Failover(millis int) []string {
 	return []string{"--cluster-replica-no-failover", "no", "--cluster-node-timeout", strconv.Itoa(millis)}
 }
 
-// meet introduces the nodes to each other.
 func (c *Cluster) meet(t testing.TB) {
 	ctx := context.Background()
 	for i, n := range c.Nodes {
@@ -103,7 +102,6 @@ func (c *Cluster) whole(t testing.TB) bool {
 	return true
 }
 
-// client returns a client of node i.
 func (c *Cluster) client(t testing.TB, i int) *redis.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,6 @@ const (
 	Replies
 )
 
-// An End is how a connection ends.
 type End uint8
 
 // A connection that never ends leaves the client waiting: a black hole.
@@ -49,10 +48,8 @@ var (
 // A Switch holds the fault of a proxy. A new fault applies to commands that arrive after it is set.
 type Switch struct{ fault atomic.Pointer[Fault] }
 
-// Store makes f the fault.
 func (s *Switch) Store(f Fault) { s.fault.Store(&f) }
 
-// of returns the fault of a command.
 func (s *Switch) of(isScript bool) Fault {
 	f := s.fault.Load()
 	if f == nil || !f.Every && !isScript {

@@ -36,7 +36,6 @@ func readValue(r *bufio.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("not RESP: %q", text)
 }
 
-// readValues appends n values to text.
 func readValues(r *bufio.Reader, text []byte, n int) ([]byte, error) {
 	for range n {
 		value, err := readValue(r)

@@ -22,7 +22,6 @@ import (
 // waitTimeout bounds each wait of a test for a server.
 const waitTimeout = 2 * time.Minute
 
-// A Server is a redis-server of a test.
 type Server struct {
 	Addr    string
 	dir     string
@@ -44,7 +43,6 @@ func Start(t testing.TB, args ...string) *Server {
 // real time, which passes while the clock of a bubble stands still. On this server, PEXPIRE runs TOUCH, which changes nothing.
 var KeepKeys = []string{"--rename-command", "PEXPIRE", "", "--rename-command", "TOUCH", "PEXPIRE"}
 
-// binary returns the path of redis-server.
 func binary(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -131,13 +129,11 @@ func (s *Server) Kill() {
 // PID returns the process of s, for signals.
 func (s *Server) PID() int { return s.process.Process.Pid }
 
-// Log returns the log of s.
 func (s *Server) Log() string {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
 	return string(text)
 }
 
-// Port returns the port of s.
 func (s *Server) Port() int {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	n, _ := strconv.Atoi(port)

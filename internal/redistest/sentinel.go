@@ -19,7 +19,6 @@ type Sentinel struct {
 	Addrs           []string // of the sentinels
 }
 
-// MasterName is the name of the master in the sentinels.
 const MasterName = "spillgate"
 
 // StartSentinel starts the servers and waits until the sentinels know all of them. They consider a master dead after half a second.

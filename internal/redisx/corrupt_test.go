@@ -103,7 +103,6 @@ func state(head uint64, numbers ...uint64) string {
 	return words(append(append([]uint64{head}, numbers...), rest...)...)
 }
 
-// words returns numbers as a server stores them.
 func words(numbers ...uint64) string {
 	var b []byte
 	for _, n := range numbers {

@@ -50,7 +50,6 @@ const capacity = 300
 // A perAlgorithm has a number for each of exactLimits.
 type perAlgorithm [core.InFlight]int64
 
-// all returns n for each of exactLimits.
 func all(n int64) (each perAlgorithm) {
 	for i := range each {
 		each[i] = n

@@ -49,7 +49,6 @@ func (s *Store) isIdle() bool {
 	return len(s.decider.server.running) == 0
 }
 
-// RefillsInFlight returns how many refills of leases are in flight.
 func (s *Store) RefillsInFlight() int { return s.leases.RefillsInFlight() }
 
 // SetVersion makes s use a library that differs from this version's library by a comment.

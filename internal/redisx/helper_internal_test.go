@@ -24,7 +24,6 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 // stopped is a clock that does not go.
 func stopped() time.Time { return time.Unix(1_800_000_000, 0) }
 
-// frozenStore returns a store whose clock is stopped.
 func frozenStore(t *testing.T) *Store {
 	client := redistest.NewClient(t, &redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	s := New(client, Options{Prefix: "p"})
@@ -33,7 +32,6 @@ func frozenStore(t *testing.T) *Store {
 	return s
 }
 
-// textOf returns words as a script replies them.
 func textOf(words []int64) string {
 	var b []byte
 	for _, w := range words {

@@ -20,7 +20,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// forEach runs f for each master of client.
 func forEach(t *testing.T, client redis.UniversalClient, f func(context.Context, *redis.Client) error) {
 	t.Helper()
 	ctx := context.Background()
@@ -41,7 +40,6 @@ func flush(t *testing.T, client redis.UniversalClient) {
 	forEach(t, client, func(ctx context.Context, c *redis.Client) error { return c.Do(ctx, "flushall", "sync").Err() })
 }
 
-// allExpire fails the test if a key has no expiry.
 func allExpire(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	forEach(t, client, func(ctx context.Context, c *redis.Client) error {
@@ -72,7 +70,6 @@ func pairsOf(claims ...core.Claim) (pairs []core.Pair) {
 // ages is a period whose windows do not turn while a test runs.
 const ages = 1000 * 24 * time.Hour
 
-// everyAlgorithm returns one limit of each algorithm that charges.
 func everyAlgorithm(rate int, period time.Duration) (limits []core.Limit) {
 	for a := core.TokenBucket; a < core.InFlight; a++ {
 		limits = append(limits, core.Every(rate, period).Using(a))
@@ -93,7 +90,6 @@ func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 	return must.Get(s.Take(context.Background(), claims, nil))(t)
 }
 
-// started returns a store on a new server, and a client of it.
 func started(t *testing.T) (*redisx.Store, *redis.Client) {
 	client := redistest.Start(t).Client(t)
 	return redisx.New(client, options), client
@@ -151,7 +147,6 @@ const word = 8 // bytes
 // kindOf returns the kind of a limit: see lua/pair.lua.
 func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*24 + uint64(l.Algorithm)*4 }
 
-// siblingOf returns its sibling number.
 func siblingOf(l core.Limit) uint64 {
 	switch l.Algorithm {
 	case core.TokenBucket:

@@ -129,7 +129,6 @@ func leased(c core.Claim) core.Claim {
 	return c
 }
 
-// refilled waits until no refill is in flight.
 func refilled(t *testing.T, stores ...*redisx.Store) {
 	t.Helper()
 	for _, s := range stores {

@@ -6,7 +6,6 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// badValues have mistakes in the values of fields.
 var badValues = []BadFile{
 	{"unknown keys", "rules:\n  - {name: a, key: usr, limits: 1/s}\n  - {name: b, key: \"first(apikey(X-Key), pi)\", limits: 1/s}\n  - {name: c, key: colour, limits: 1/s}\n", []string{
 		`2:20: unknown key "usr"; did you mean user?`,

@@ -62,7 +62,6 @@ func (s *service) serve(t testing.TB, us []grpc.UnaryServerInterceptor, ss []grp
 	return dial(t, s.listen(t, grpc.ChainUnaryInterceptor(us...), grpc.ChainStreamInterceptor(ss...)), opts...)
 }
 
-// listen serves s on loopback, and returns the address.
 func (s *service) listen(t testing.TB, opts ...grpc.ServerOption) string {
 	t.Helper()
 	server := grpc.NewServer(opts...)
@@ -149,7 +148,6 @@ func serveNative(t *testing.T, streams bool, guards []adaptertest.Guard, handle 
 	}
 }
 
-// recovering recovers from the panics of the handlers of streams.
 func recovering(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer recovered(&err)
 	return next(srv, s)
@@ -161,7 +159,6 @@ func recovered(err *error) {
 	}
 }
 
-// callStream opens a stream and reads it to its end.
 func callStream(ctx context.Context, conn *grpc.ClientConn) (header, trailer metadata.MD, err error) {
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, stream)
 	if err != nil {

@@ -345,7 +345,6 @@ func TestWrappedTransport(t *testing.T) {
 		"header %v, %v; the wrapper got %d fields", header, err, own)
 }
 
-// A counting is a transport that counts the calls of SetHeader.
 type counting struct {
 	grpc.ServerTransportStream
 	calls *int

@@ -46,7 +46,6 @@ func echo() *service {
 	}
 }
 
-// asked returns a limiter that passes each request to look.
 func asked(look func(*http.Request)) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(1_000_000).By(func(r *http.Request) (string, error) {
 		look(r)

@@ -65,7 +65,6 @@ func newServer(limit ...mcp.Middleware) *mcp.Server {
 	return s
 }
 
-// connect returns a session of a new client.
 func connect(t testing.TB, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
 	session := must.Get(mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), transport, nil))(t)
@@ -73,7 +72,6 @@ func connect(t testing.TB, transport mcp.Transport) *mcp.ClientSession {
 	return session
 }
 
-// inMemory returns a client of a server in this process.
 func inMemory(t testing.TB, s *mcp.Server) *mcp.ClientSession {
 	t.Helper()
 	here, there := mcp.NewInMemoryTransports()
@@ -93,7 +91,6 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// overHTTP serves s over HTTP.
 func overHTTP(t testing.TB, s *mcp.Server, stateless bool) (dial func(token string) *mcp.ClientSession) {
 	t.Helper()
 	return serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
@@ -148,7 +145,6 @@ func denialOf(t testing.TB, err error) (d denial) {
 	return d
 }
 
-// codeOf returns the code of a JSON-RPC error.
 func codeOf(err error) int64 {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

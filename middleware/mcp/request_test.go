@@ -121,7 +121,6 @@ func TestArguments(t *testing.T) {
 	expect.Elements(t, costs, []int{mib, len(`{}`)}, "the costs")
 }
 
-// TestRequestsThatRulesSee checks the request that represents each method.
 func TestRequestsThatRulesSee(t *testing.T) {
 	var seen []string
 	rule := core.PerHour(100).By(keyfunc.Join(mcplimit.User, keyfunc.Pattern, keyfunc.Header("X-Tenant")))

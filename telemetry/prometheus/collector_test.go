@@ -161,7 +161,6 @@ func TestWaits(t *testing.T) {
 	expect.Equal(t, found, 2, "found of 2 metrics")
 }
 
-// A leasing is a store in memory that reports leases.
 type leasing struct{ core.MemoryStore }
 
 // Take is overloaded by the claims of a flood.

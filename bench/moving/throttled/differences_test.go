@@ -63,7 +63,6 @@ func TestSameBytes(t *testing.T) {
 	})
 }
 
-// down is a limiter whose store is down.
 type down struct{}
 
 func (down) RateLimitCtx(context.Context, string, int) (bool, throttled.RateLimitResult, error) {

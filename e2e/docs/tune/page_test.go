@@ -141,7 +141,6 @@ func (w *walk) serve() {
 	redistest.Wait(w.t, "the page to count what would be denied", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
 }
 
-// data returns the page's data.
 func (w *walk) data() string {
 	resp, err := http.Get("http://" + w.page + "/events")
 	if err != nil {

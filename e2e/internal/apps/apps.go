@@ -42,7 +42,6 @@ func One(g Guard, h http.HandlerFunc) App {
 	return App{Guards: []Guard{g}, Routes: []Route{{Pattern: "/", Handler: h}}}
 }
 
-// Limited is One with a limiter and no options.
 func Limited(l *core.Limiter, h http.HandlerFunc) App { return One(Guard{Limiter: l}, h) }
 
 // methods are the methods of every route, for frameworks that need a list.

@@ -101,7 +101,6 @@ func answers(addr string, ended <-chan struct{}) bool {
 	return false
 }
 
-// Dial connects to an address that Start returned.
 func Dial(addr string) (net.Conn, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return net.Dial("unix", path)

@@ -45,7 +45,6 @@ func Serve(t testing.TB, h http.Handler, http2 bool) *Server {
 	return s
 }
 
-// Addr returns the address that s listens on.
 func (s *Server) Addr() string { return s.Listener.Addr().String() }
 
 // A Reply is a response that has been read to its end.
@@ -66,13 +65,11 @@ func (s *Server) Do(method, path string, fields ...string) Reply {
 	return s.Send(Request(s.t, method, s.URL+path, nil, fields...))
 }
 
-// Send sends r.
 func (s *Server) Send(r *http.Request) Reply {
 	s.t.Helper()
 	return Send(s.t, s.Client(), r)
 }
 
-// Send sends r by client.
 func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
 	t.Helper()
 	resp, err := client.Do(r)
@@ -92,7 +89,6 @@ func Request(t testing.TB, method, url string, body io.Reader, fields ...string)
 	return r
 }
 
-// WantStatus fails the test if r has another status.
 func (r Reply) WantStatus(t testing.TB, status int) {
 	t.Helper()
 	must.Equal(t, r.StatusCode, status, "status; header %v, body %s", r.Header, r.Body)
@@ -105,7 +101,6 @@ func WantRemaining(t testing.TB, h http.Header, want string) {
 	expect.True(t, len(got) == 1 && got[0] == want, "X-RateLimit-Remaining = %q, want %s", got, want)
 }
 
-// OK is a handler that responds with "ok".
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 // PerHour returns a limiter of n per hour in memory, for all requests together. It counts exactly, and nothing refills during a test.
@@ -113,5 +108,4 @@ func PerHour(n int, opts ...core.Option) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(n).Using(core.SlidingLog).By(Anyone)}, opts...))
 }
 
-// Anyone is a key func with one key for all clients.
 func Anyone(*http.Request) (string, error) { return "const:all", nil }

@@ -29,7 +29,6 @@ type Route struct {
 	Handler http.HandlerFunc
 }
 
-// Methods are the methods that every Route serves.
 var Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions}
 
 // An App is an application in terms that every framework can build.
@@ -154,7 +153,6 @@ func runAll(t *testing.T, a Adapter, groups []group) {
 	}
 }
 
-// Cleaned returns h in app.Clean, if there is one.
 func (app App) Cleaned(h http.Handler) http.Handler {
 	if app.Clean == nil {
 		return h

@@ -257,7 +257,6 @@ func FuzzCalls(f *testing.F, a Adapter) {
 	})
 }
 
-// callers are calls in each protocol.
 var callers = map[string]call{
 	"gRPC":          {contentType: "application/grpc"},
 	"gRPC proto":    {contentType: "application/grpc+proto"},
@@ -349,7 +348,6 @@ func (r reply) wantCallDenial(t *testing.T, c call, want callDenial) (message st
 
 var aSecond = denied(empty, time.Second)
 
-// callDenials are the denials of calls.
 var callDenials = []struct {
 	why      string
 	results  []core.Result
@@ -368,7 +366,6 @@ var callDenials = []struct {
 	{"above the capacity", []core.Result{tooBig}, "-1", []string{quotaAPI}},
 }
 
-// testCallDenial checks the response to a denied call in each protocol.
 func testCallDenial(t *testing.T, a Adapter) {
 	for _, row := range callDenials {
 		want := callDenial{8, "resource_exhausted", 429, row.pushback, row.details}
@@ -406,7 +403,6 @@ var failedCalls = map[int]callDenial{
 	503: {14, "unavailable", 503, "5000", []string{retryIn5s}},
 }
 
-// testCallFailure checks the response to a call that could not be decided.
 func testCallFailure(t *testing.T, a Adapter) {
 	for _, row := range failures {
 		want := failedCalls[row.status]

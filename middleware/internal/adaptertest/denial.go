@@ -214,7 +214,6 @@ func and(fields []string, more ...string) []string {
 	return append(fields[:len(fields):len(fields)], more...)
 }
 
-// decisionFields are the fields of the default writer.
 var decisionFields = []struct {
 	why     string
 	results []core.Result

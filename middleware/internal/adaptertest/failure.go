@@ -26,7 +26,6 @@ func keyOf(key string, err error) core.KeyFunc {
 	return func(*http.Request) (string, error) { return key, err }
 }
 
-// A failure is a request that cannot be decided.
 type failure struct {
 	why    string
 	store  core.Store

@@ -77,7 +77,6 @@ func (n Native) once(t *testing.T, handle func(context.Context) int, guards ...G
 	return n.Serve(t, guards, handle)(t.Context())
 }
 
-// mustNotRun is a handler of calls that are not admitted.
 func mustNotRun(t *testing.T) func(context.Context) int {
 	return func(context.Context) int {
 		t.Error("the handler ran")
@@ -85,7 +84,6 @@ func mustNotRun(t *testing.T) func(context.Context) int {
 	}
 }
 
-// limiting returns a reply with the fields of headers and trailers.
 func limiting(all ...http.Header) reply {
 	h := make(http.Header)
 	for _, one := range all {
@@ -102,7 +100,6 @@ func (r NativeReply) wantFields(t *testing.T, want ...string) {
 	limiting(r.Header, r.Trailer).wantLimiting(t, want...)
 }
 
-// wantCallDenial checks the reply to a call that was not admitted.
 func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 	t.Helper()
 	all := fmt.Sprint(r)

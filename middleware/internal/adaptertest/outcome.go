@@ -25,7 +25,6 @@ type settler struct {
 	settled []core.Settlement
 }
 
-// Settle implements core.Store.
 func (s *settler) Settle(_ context.Context, settlements []core.Settlement) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

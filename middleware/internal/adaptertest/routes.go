@@ -57,7 +57,6 @@ func testRoutes(t *testing.T, a Adapter) {
 	}
 }
 
-// wantStatuses checks that each request gets status.
 func (s *server) wantStatuses(t *testing.T, round int, requests []string, status int) {
 	for _, request := range requests {
 		expect.Equal(t, s.request(request).StatusCode, status, "round %d: %s: status", round+1, request)

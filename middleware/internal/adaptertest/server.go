@@ -20,7 +20,6 @@ import (
 // timeout bounds every wait of the suite.
 const timeout = 20 * time.Second
 
-// A server serves an App on loopback.
 type server struct {
 	*httptest.Server
 	t           testing.TB
@@ -137,7 +136,6 @@ type script struct {
 	keys []string
 }
 
-// Take implements core.Store.
 func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,10 +149,8 @@ func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	return dst, s.err
 }
 
-// Settle implements core.Store.
 func (s *script) Settle(context.Context, []core.Settlement) error { return s.err }
 
-// Reset implements core.Store.
 func (s *script) Reset(context.Context, []core.Pair) error { return s.err }
 
 // asked returns the keys since the last call.

@@ -94,7 +94,6 @@ func testWaitingBody(t *testing.T, a Adapter) {
 	}
 }
 
-// countedZeros counts the bytes that are read from it.
 type countedZeros struct{ n *atomic.Int64 }
 
 func (z countedZeros) Read(b []byte) (int, error) {

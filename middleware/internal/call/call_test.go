@@ -14,7 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// TestOf checks which requests are calls.
 func TestOf(t *testing.T) {
 	for _, row := range []struct {
 		method, query, contentType, version string

@@ -28,7 +28,6 @@ func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
 	return d
 }
 
-// problemOf returns the problem in the response to a request that d denies.
 func problemOf(d *core.Decision) Problem {
 	p := denialOf(d).problem
 	p.Violated = headers.Violated(*d)

@@ -35,7 +35,6 @@ type hijacked struct{ likeHTTP1 }
 
 func (hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
 
-// watchCases are the cases of TestWatch.
 var watchCases = map[string]struct {
 	method string
 	handle func(w http.ResponseWriter)
@@ -189,7 +188,6 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	expect.NoError(t, http.NewResponseController(deep).SetReadDeadline(time.Time{}), "cannot set a deadline of the wrapped writer")
 }
 
-// all has every optional interface.
 type all struct{ likeHTTP1 }
 
 func (all) Push(string, *http.PushOptions) error { return nil }

@@ -51,7 +51,6 @@ func newLive(t *testing.T) *live {
 	return s
 }
 
-// send sends a request and logs it as Caddy does.
 func (s *live) send(t *testing.T, client, path, agent, password string) {
 	t.Helper()
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, nil))(t)

@@ -45,7 +45,6 @@ type Echo[C Context, H ~func(C) error, M ~func(H) H, R any] interface {
 	NewContext(r *http.Request, w http.ResponseWriter) C
 }
 
-// A Version is a version of echo with its adapter.
 type Version[E Echo[C, H, M, R], C Context, H ~func(C) error, M ~func(H) H, R any] struct {
 	New   func() E // without a log
 	Group func(e E, prefix string, ms ...M) Adder[H, M, R]
@@ -181,7 +180,6 @@ func (v Version[E, C, H, M, R]) pre(app adaptertest.App) http.Handler {
 	return e
 }
 
-// group builds app with guards on a group of routes.
 func (v Version[E, C, H, M, R]) group(app adaptertest.App) http.Handler {
 	e := v.New()
 	e.Pre(v.Wrap(app.Cleaned))

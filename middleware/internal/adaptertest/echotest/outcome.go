@@ -65,7 +65,6 @@ func (v Version[E, C, H, M, R]) Delay(next H) H {
 	}
 }
 
-// record replaces the response with a recorder.
 func (v Version[E, C, H, M, R]) record(next H) H {
 	return func(c C) error {
 		v.Record(c)
