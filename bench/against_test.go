@@ -21,9 +21,8 @@ func TestTwiceMeasuresBothPrograms(t *testing.T) {
 		r, ok := find(name)
 		must.True(t, ok, "no row is called %q", name)
 		o := must.Get(e.run(twice(r, program, program)))(t)
-		if len(o.results) != 2 || o.results[0].name != spillgate || o.results[1].name != before(spillgate) || len(o.checks) != 1 {
-			t.Errorf("%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)
-		}
+		expect.True(t, len(o.results) == 2 && o.results[0].name == spillgate && o.results[1].name == before(spillgate) && len(o.checks) == 1,
+			"%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)
 		expect.Contains(t, o.checks[0].bound, map[bool]string{true: "at least 0.95×", false: "at most 1.05×"}[r.unit.more], "%s: the bound", name)
 		if text := turns(o); strings.Count(text, "| spillgate |") != len(r.unit.columns) {
 			t.Errorf("want a line for each of %v, got\n%s", r.unit.columns, text)

@@ -4,7 +4,6 @@ package echo
 import (
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +14,7 @@ import (
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
-	"github.com/spillgate/spillgate/internal/must"
-	"github.com/spillgate/spillgate/keyfunc"
-	echolimit "github.com/spillgate/spillgate/middleware/echo"
 )
-
-const client = "203.0.113.9:4000"
 
 func app(limit func(*echo.Echo)) *echo.Echo {
 	e := echo.New()
@@ -32,9 +26,9 @@ func app(limit func(*echo.Echo)) *echo.Echo {
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, h := range map[string]http.Handler{"before": app(before), "after": app(after)} {
-			expect.Equal(t, try.Admitted(h, 20, client, "/"), 10, "%s: admitted of 20", name)
+			expect.Equal(t, try.Admitted(h, 20, try.Client, "/"), 10, "%s: admitted of 20", name)
 			time.Sleep(6 * time.Second)
-			expect.Equal(t, try.Admitted(h, 20, client, "/"), 1, "%s: admitted after 6s", name)
+			expect.Equal(t, try.Admitted(h, 20, try.Client, "/"), 1, "%s: admitted after 6s", name)
 		}
 	})
 }
@@ -42,12 +36,12 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := app(before), app(after)
-		try.Admitted(old, 10, client, "/")
-		try.Admitted(now, 10, client, "/")
-		if w := try.Get(old, client, "/"); w.Code != 429 || w.Body.String() != `{"message":"rate limit exceeded"}`+"\n" || w.Header().Get("Retry-After") != "" {
+		try.Admitted(old, 10, try.Client, "/")
+		try.Admitted(now, 10, try.Client, "/")
+		if w := try.Get(old, try.Client, "/"); w.Code != 429 || w.Body.String() != `{"message":"rate limit exceeded"}`+"\n" || w.Header().Get("Retry-After") != "" {
 			t.Errorf("before: %d %q %v", w.Code, w.Body, w.Header())
 		}
-		w := try.Get(now, client, "/")
+		w := try.Get(now, try.Client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "6", "after: %d %q %v", w.Code, w.Body, w.Header())
 	})
 }
@@ -60,8 +54,8 @@ func TestForgedAddress(t *testing.T) {
 		admitted, limited := 0, 0
 		for i := range 50 {
 			forged := "198.51.100." + string(rune('0'+i%10)) + string(rune('0'+i/10))
-			admitted += try.Admitted(old, 1, client, "/", "X-Forwarded-For", forged)
-			limited += try.Admitted(now, 1, client, "/", "X-Forwarded-For", forged)
+			admitted += try.Admitted(old, 1, try.Client, "/", "X-Forwarded-For", forged)
+			limited += try.Admitted(now, 1, try.Client, "/", "X-Forwarded-For", forged)
 		}
 		expect.True(t, admitted == 1 && limited == 10, "admitted %d before, want 1; %d after, want 10", admitted, limited)
 	})
@@ -74,10 +68,10 @@ func TestASlowLimitIsForgotten(t *testing.T) {
 			e.IPExtractor = echo.ExtractIPDirect()
 			e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{Rate: 5.0 / 3600, Burst: 5})))
 		})
-		expect.Equal(t, try.Admitted(h, 10, client, "/"), 5, "admitted of 10")
+		expect.Equal(t, try.Admitted(h, 10, try.Client, "/"), 5, "admitted of 10")
 		time.Sleep(3*time.Minute + time.Second)
 		try.Get(h, "198.51.100.1:4000", "/") // any request may make echo drop old records
-		expect.Equal(t, try.Admitted(h, 10, client, "/"), 5, "admitted after three minutes")
+		expect.Equal(t, try.Admitted(h, 10, try.Client, "/"), 5, "admitted after three minutes")
 	})
 }
 
@@ -85,23 +79,14 @@ func TestASlowLimitIsForgotten(t *testing.T) {
 func TestSameBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := app(before), app(same)
-		denied := 0
-		for i := range 200 {
-			time.Sleep(time.Duration(i*1237%7000) * time.Millisecond)
-			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			must.Equal(t, got, want, "request %d", i)
-			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
-				denied++
-			}
-		}
-		expect.True(t, denied >= 20 && denied <= 180, "%d of 200 denied, want some of both", denied)
+		try.SameBytes(t, old, now, 7*time.Second, "/")
 		failing := app(func(e *echo.Echo) {
 			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
 				Store:               middleware.NewRateLimiterMemoryStore(1),
 				IdentifierExtractor: func(echo.Context) (string, error) { return "", errors.New("no address") },
 			}))
 		})
-		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing, client, "/"), "no address")
+		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, failing, try.Client, "/"), "no address")
 	})
 }
 
@@ -110,10 +95,6 @@ func own(config middleware.RateLimiterMemoryStoreConfig) http.Handler {
 		e.IPExtractor = echo.ExtractIPDirect()
 		e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStoreWithConfig(config)))
 	})
-}
-
-func limited(limit core.Limit) http.Handler {
-	return app(func(e *echo.Echo) { e.Use(echolimit.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))) })
 }
 
 func TestZeroAndFractions(t *testing.T) {
@@ -126,13 +107,13 @@ func TestZeroAndFractions(t *testing.T) {
 			"Rate: 0.5":                  {own(middleware.RateLimiterMemoryStoreConfig{Rate: 0.5}), 1},
 			"Rate: 10.0 / 3":             {own(middleware.RateLimiterMemoryStoreConfig{Rate: 10.0 / 3}), 4},
 			"Rate: 10.0 / 3, Burst: 10":  {own(middleware.RateLimiterMemoryStoreConfig{Rate: 10.0 / 3, Burst: 10}), 10},
-			"PerSecond(0)":               {limited(core.PerSecond(0)), 0},
-			"PerSecond(2).WithBurst(0)":  {limited(core.PerSecond(2).WithBurst(0)), 2},
-			"Every(10, 3s)":              {limited(core.Every(10, 3*time.Second)), 10},
-			"Every(1, 2s)":               {limited(core.Every(1, 2*time.Second)), 1},
-			"Every(10, 3s).WithBurst(4)": {limited(core.Every(10, 3*time.Second).WithBurst(4)), 4},
+			"PerSecond(0)":               {try.Limited(core.PerSecond(0)), 0},
+			"PerSecond(2).WithBurst(0)":  {try.Limited(core.PerSecond(2).WithBurst(0)), 2},
+			"Every(10, 3s)":              {try.Limited(core.Every(10, 3*time.Second)), 10},
+			"Every(1, 2s)":               {try.Limited(core.Every(1, 2*time.Second)), 1},
+			"Every(10, 3s).WithBurst(4)": {try.Limited(core.Every(10, 3*time.Second).WithBurst(4)), 4},
 		} {
-			expect.Equal(t, try.Admitted(test.h, 20, client, "/"), test.want, "%s: admitted of 20", name)
+			expect.Equal(t, try.Admitted(test.h, 20, try.Client, "/"), test.want, "%s: admitted of 20", name)
 		}
 	})
 }

@@ -19,8 +19,6 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-const client = "203.0.113.9:4000"
-
 // recorded are the fields that express-rate-limit sent, in alphabetical order, for two admitted requests and a denied one. The
 // recorded window ended at 1795421020.
 var recorded = map[string]struct {
@@ -67,7 +65,7 @@ func TestSameBytes(t *testing.T) {
 						want = denied + fields + "\nToo many requests, please try again later."
 					}
 					want = strings.NewReplacer("1795421020", "946685700", "RateLimit", "Ratelimit", "\n", "\r\n").Replace(want)
-					expect.Equal(t, try.Wire(t, h, client, "/"), want, "request %d", i)
+					expect.Equal(t, try.Wire(t, h, try.Client, "/"), want, "request %d", i)
 				}
 			})
 		})
@@ -76,8 +74,7 @@ func TestSameBytes(t *testing.T) {
 
 func TestItAdmitsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := after(try.OK)
-		must.Do(t, err)
+		h := must.Get(after(try.OK))(t)
 		for range 2 {
 			expect.Equal(t, try.Admitted(h, 150, "10.0.0.7:4000", "/", "X-Forwarded-For", "192.0.2.1, 198.51.100.7"), 100, "admitted of 150")
 			time.Sleep(15 * time.Minute)
@@ -132,7 +129,7 @@ func TestSkippedResults(t *testing.T) {
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) })
 			h := stdlib.New(core.Must(core.New([]core.Rule{rule})))(next)
 			for i, want := range test.want {
-				expect.Equal(t, try.Get(h, client, "/").Code, want, "%s: request %d", name, i)
+				expect.Equal(t, try.Get(h, try.Client, "/").Code, want, "%s: request %d", name, i)
 			}
 		})
 	}
@@ -140,15 +137,8 @@ func TestSkippedResults(t *testing.T) {
 
 func TestZeroAndFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, test := range []struct {
-			limit core.Limit
-			want  int
-		}{
-			{core.PerMinute(0).Using(core.FixedWindow), 0},
-			{core.Every(10, 3*time.Second).Using(core.FixedWindow), 10},
-		} {
-			h := stdlib.New(core.Must(core.New([]core.Rule{test.limit.By(keyfunc.RemoteIP)})))(try.OK)
-			expect.Equal(t, try.Admitted(h, 20, client, "/"), test.want, "%v: admitted of 20", test.limit)
+		for limit, want := range map[core.Limit]int{core.PerMinute(0): 0, core.Every(10, 3*time.Second): 10} {
+			expect.Equal(t, try.Admitted(try.Limited(limit.Using(core.FixedWindow)), 20, try.Client, "/"), want, "%v: admitted of 20", limit)
 		}
 	})
 }

@@ -18,35 +18,28 @@ import (
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
-	"github.com/spillgate/spillgate/middleware/stdlib"
 )
-
-const client = "203.0.113.9:4000"
 
 // storeOf returns a store of go-limiter. It has a goroutine and reads the clock of the machine, so no test here is in a bubble.
 func storeOf(t *testing.T, c memorystore.Config) limiter.Store {
-	store, err := memorystore.New(&c)
-	must.Do(t, err)
+	store := must.Get(memorystore.New(&c))(t)
 	t.Cleanup(func() { _ = store.Close(t.Context()) })
 	return store
 }
 
 // hourly limits each address to n requests per hour, which is longer than any test takes.
 func hourly(t *testing.T, n uint64, key httplimit.KeyFunc) http.Handler {
-	m, err := httplimit.NewMiddleware(storeOf(t, memorystore.Config{Tokens: n, Interval: time.Hour}), key)
-	must.Do(t, err)
+	m := must.Get(httplimit.NewMiddleware(storeOf(t, memorystore.Config{Tokens: n, Interval: time.Hour}), key))(t)
 	return m.Handle(try.OK)
 }
 
 func TestBothAdmitTheSameNumber(t *testing.T) {
-	old, err := before(try.OK)
-	must.Do(t, err)
-	expect.Equal(t, try.Admitted(old, 15, client, "/"), 15, "before: admitted of 15")
+	old := must.Get(before(try.OK))(t)
+	expect.Equal(t, try.Admitted(old, 15, try.Client, "/"), 15, "before: admitted of 15")
 	synctest.Test(t, func(t *testing.T) {
-		now, err := after(try.OK)
-		must.Do(t, err)
+		now := must.Get(after(try.OK))(t)
 		for range 2 { // minutes
-			expect.Equal(t, try.Admitted(now, 20, client, "/"), 15, "after: admitted of 20")
+			expect.Equal(t, try.Admitted(now, 20, try.Client, "/"), 15, "after: admitted of 20")
 			time.Sleep(time.Minute)
 		}
 	})
@@ -63,26 +56,21 @@ func TestSameBytes(t *testing.T) {
 	}
 	var want []string
 	for range 17 {
-		want = append(want, wire(old, client))
+		want = append(want, wire(old, try.Client))
 	}
 	want = append(want, wire(old, "nobody"))
 	if last := want[16]; !strings.HasPrefix(last, "HTTP/1.1 429 ") || strings.Count(last, "an instant") != 2 {
 		t.Fatalf("got\n%s\nwant 429 and two instants", last)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		now, err := same(try.OK)
-		must.Do(t, err)
+		now := must.Get(same(try.OK))(t)
 		time.Sleep(20 * time.Second)
 		for i := range want[:17] {
-			expect.Equal(t, wire(now, client), want[i], "request %d", i)
+			expect.Equal(t, wire(now, try.Client), want[i], "request %d", i)
 		}
 		expect.Equal(t, wire(now, "nobody"), want[17], "no address")
-		expect.Equal(t, try.Get(now, client, "/").Header().Get("Retry-After"), "Sat, 01 Jan 2000 00:01:00 UTC", "Retry-After (the end of the minute)")
+		expect.Equal(t, try.Get(now, try.Client, "/").Header().Get("Retry-After"), "Sat, 01 Jan 2000 00:01:00 UTC", "Retry-After (the end of the minute)")
 	})
-}
-
-func limited(limit core.Limit) http.Handler {
-	return stdlib.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))(try.OK)
 }
 
 func TestZero(t *testing.T) {
@@ -92,15 +80,15 @@ func TestZero(t *testing.T) {
 	_ = store.Set(t.Context(), "k", 0, time.Hour)
 	_, _, _, ok, _ = store.Take(t.Context(), "k")
 	expect.True(t, !ok, "Set(0): allowed")
-	expect.Equal(t, try.Admitted(limited(core.PerHour(0)), 5, client, "/"), 0, "core.PerHour(0): admitted")
+	expect.Equal(t, try.Admitted(try.Limited(core.PerHour(0)), 5, try.Client, "/"), 0, "core.PerHour(0): admitted")
 	expect.Fails(t, expect.ErrorOf(core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)})), "core.Every(5, 0)")
 }
 
 func TestFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := limited(core.Every(10, 3*time.Second).Using(core.FixedWindow))
+		now := try.Limited(core.Every(10, 3*time.Second).Using(core.FixedWindow))
 		for range 2 {
-			expect.Equal(t, try.Admitted(now, 20, client, "/"), 10, "admitted of 20")
+			expect.Equal(t, try.Admitted(now, 20, try.Client, "/"), 10, "admitted of 20")
 			time.Sleep(3 * time.Second)
 		}
 	})
@@ -110,7 +98,7 @@ func TestFractions(t *testing.T) {
 func TestForgedAddress(t *testing.T) {
 	old := hourly(t, 1, httplimit.IPKeyFunc("X-Forwarded-For"))
 	for _, forged := range []string{"192.0.2.1", "192.0.2.2", "anything"} {
-		expect.Equal(t, try.Get(old, client, "/", "X-Forwarded-For", forged).Code, 200, "before: %s", forged)
+		expect.Equal(t, try.Get(old, try.Client, "/", "X-Forwarded-For", forged).Code, 200, "before: %s", forged)
 	}
 	old = hourly(t, 1, httplimit.IPKeyFunc())
 	expect.Equal(t, try.Admitted(old, 1, "[2001:db8::1]:4000", "/")+try.Admitted(old, 1, "[2001:db8::2]:4000", "/"), 2, "before: admitted of two addresses of a network")

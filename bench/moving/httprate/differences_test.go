@@ -20,13 +20,11 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-const client = "203.0.113.9:4000"
-
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, h := range map[string]func() int{
-			"before": func() int { return try.Admitted(before(try.OK), 150, client, "/") },
-			"after":  func() int { return try.Admitted(after(try.OK), 150, client, "/") },
+			"before": func() int { return try.Admitted(before(try.OK), 150, try.Client, "/") },
+			"after":  func() int { return try.Admitted(after(try.OK), 150, try.Client, "/") },
 		} {
 			expect.Equal(t, h(), 100, "%s: admitted of 150", name)
 		}
@@ -37,14 +35,14 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := before(try.OK), after(try.OK)
-		try.Admitted(old, 100, client, "/")
-		try.Admitted(now, 100, client, "/")
+		try.Admitted(old, 100, try.Client, "/")
+		try.Admitted(now, 100, try.Client, "/")
 		time.Sleep(50 * time.Second)
-		expect.Equal(t, try.Get(old, client, "/").Header().Get("Retry-After"), "60", "before: Retry-After")
-		got, err := time.ParseDuration(try.Get(now, client, "/").Header().Get("Retry-After") + "s")
+		expect.Equal(t, try.Get(old, try.Client, "/").Header().Get("Retry-After"), "60", "before: Retry-After")
+		got, err := time.ParseDuration(try.Get(now, try.Client, "/").Header().Get("Retry-After") + "s")
 		must.True(t, err == nil && got <= 16*time.Second, "after: Retry-After %v, %v, want at most 16s", got, err)
 		time.Sleep(got)
-		expect.Equal(t, try.Get(now, client, "/").Code, 200, "after the wait")
+		expect.Equal(t, try.Get(now, try.Client, "/").Code, 200, "after the wait")
 	})
 }
 
@@ -53,10 +51,10 @@ func TestAnEstimateAdmitsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := before(try.OK), after(try.OK)
 		time.Sleep(59 * time.Second) // the windows of httprate begin with the limiter
-		total, exact := try.Admitted(old, 100, client, "/"), try.Admitted(now, 100, client, "/")
+		total, exact := try.Admitted(old, 100, try.Client, "/"), try.Admitted(now, 100, try.Client, "/")
 		time.Sleep(31 * time.Second)
-		total += try.Admitted(old, 100, client, "/")
-		exact += try.Admitted(now, 100, client, "/")
+		total += try.Admitted(old, 100, try.Client, "/")
+		exact += try.Admitted(now, 100, try.Client, "/")
 		expect.True(t, total > 100 && exact == 100,
 			"within 31s: httprate admitted %d, want more than 100; Spillgate %d, want 100", total, exact)
 	})
@@ -75,9 +73,9 @@ func TestErrorsOfKeys(t *testing.T) {
 func TestAnEmptyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := func(*http.Request) (string, error) { return "", nil }
-		expect.Equal(t, try.Admitted(httprate.LimitBy(1, time.Minute, empty)(try.OK), 2, client, "/"), 1, "before: admitted of 2")
+		expect.Equal(t, try.Admitted(httprate.LimitBy(1, time.Minute, empty)(try.OK), 2, try.Client, "/"), 1, "before: admitted of 2")
 		after := stdlib.New(core.Must(core.New([]core.Rule{core.PerMinute(1).By(empty)})))(try.OK)
-		expect.Equal(t, try.Get(after, client, "/").Code, 400, "after")
+		expect.Equal(t, try.Get(after, try.Client, "/").Code, 400, "after")
 	})
 }
 
@@ -96,33 +94,29 @@ func TestSameBytes(t *testing.T) {
 		old, now := before(try.OK), same(try.OK)
 		for i := range 110 {
 			time.Sleep(500 * time.Millisecond)
-			must.Equal(t, try.Wire(t, now, client, "/"), try.Wire(t, old, client, "/"), "request %d", i)
+			must.Equal(t, try.Wire(t, now, try.Client, "/"), try.Wire(t, old, try.Client, "/"), "request %d", i)
 		}
-		expect.Equal(t, try.Get(now, client, "/").Code, 429, "after 110 requests")
+		expect.Equal(t, try.Get(now, try.Client, "/").Code, 429, "after 110 requests")
 		failing := httprate.LimitBy(1, time.Minute, func(*http.Request) (string, error) { return "", http.ErrNoCookie })(try.OK)
-		want, got := try.Get(failing, client, "/"), try.Get(now, "nobody", "/")
+		want, got := try.Get(failing, try.Client, "/"), try.Get(now, "nobody", "/")
 		expect.True(t, got.Code == want.Code && got.Body.String() == "no address\n",
 			"no key: %d %q, want %d", got.Code, got.Body, want.Code)
 	})
 }
 
-func limited(limits ...core.Limit) http.Handler {
-	return stdlib.New(core.Must(core.New([]core.Rule{{Key: keyfunc.RemoteIP, Limits: limits}})))(try.OK)
-}
-
 func TestZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := try.Get(httprate.LimitByIP(0, time.Minute)(try.OK), client, "/")
+		w := try.Get(httprate.LimitByIP(0, time.Minute)(try.OK), try.Client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "60", "before: %d %v", w.Code, w.Header())
-		w = try.Get(limited(core.PerMinute(0)), client, "/")
+		w = try.Get(try.Limited(core.PerMinute(0)), try.Client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "", "after: %d %v", w.Code, w.Header())
 		inContext := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			before(try.OK).ServeHTTP(w, r.WithContext(httprate.WithRequestLimit(r.Context(), 0)))
 		})
-		expect.Equal(t, try.Get(inContext, client, "/").Code, 200, "before, in the context")
+		expect.Equal(t, try.Get(inContext, try.Client, "/").Code, 200, "before, in the context")
 		rule := core.PerMinute(100).By(keyfunc.RemoteIP)
 		rule.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerMinute(0)} }
-		expect.Equal(t, try.Get(stdlib.New(core.Must(core.New([]core.Rule{rule})))(try.OK), client, "/").Code, 429, "after, in a tier")
+		expect.Equal(t, try.Get(stdlib.New(core.Must(core.New([]core.Rule{rule})))(try.OK), try.Client, "/").Code, 429, "after, in a tier")
 	})
 }
 
@@ -130,16 +124,16 @@ func TestFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, h := range map[string]http.Handler{
 			"before": httprate.LimitByIP(10, 3*time.Second)(try.OK),
-			"after":  limited(core.Every(10, 3*time.Second).Using(core.SlidingWindow)),
+			"after":  try.Limited(core.Every(10, 3*time.Second).Using(core.SlidingWindow)),
 		} {
-			expect.Equal(t, try.Admitted(h, 20, client, "/"), 10, "%s: admitted of 20", name)
+			expect.Equal(t, try.Admitted(h, 20, try.Client, "/"), 10, "%s: admitted of 20", name)
 		}
 		short := httprate.LimitByIP(1, 500*time.Millisecond)(try.OK)
-		try.Get(short, client, "/")
-		expect.Equal(t, try.Get(short, client, "/").Header().Get("Retry-After"), "0", "before, 500ms: Retry-After")
-		now := limited(core.Every(1, 500*time.Millisecond).Using(core.SlidingWindow))
-		try.Get(now, client, "/")
-		expect.Equal(t, try.Get(now, client, "/").Header().Get("Retry-After"), "1", "after, 500ms: Retry-After")
+		try.Get(short, try.Client, "/")
+		expect.Equal(t, try.Get(short, try.Client, "/").Header().Get("Retry-After"), "0", "before, 500ms: Retry-After")
+		now := try.Limited(core.Every(1, 500*time.Millisecond).Using(core.SlidingWindow))
+		try.Get(now, try.Client, "/")
+		expect.Equal(t, try.Get(now, try.Client, "/").Header().Get("Retry-After"), "1", "after, 500ms: Retry-After")
 	})
 }
 
@@ -147,8 +141,7 @@ func TestFractions(t *testing.T) {
 func TestBehindRealIP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
-		clientIP, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: proxies})
-		must.Do(t, err)
+		clientIP := must.Get(keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: proxies}))(t)
 		by := func(key core.KeyFunc) http.Handler {
 			return middleware.RealIP(stdlib.New(core.Must(core.New([]core.Rule{core.PerMinute(1).By(key)})))(try.OK))
 		}
@@ -182,8 +175,8 @@ func TestForgedAddresses(t *testing.T) {
 		admitted := make(map[string]int)
 		for i := range 200 {
 			forged := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}).String()
-			admitted["LimitByRealIP"] += try.Admitted(old, 1, client, "/", "X-Real-IP", forged)
-			admitted["RealIP, then LimitByIP"] += try.Admitted(rewritten, 1, client, "/", "X-Real-IP", forged)
+			admitted["LimitByRealIP"] += try.Admitted(old, 1, try.Client, "/", "X-Real-IP", forged)
+			admitted["RealIP, then LimitByIP"] += try.Admitted(rewritten, 1, try.Client, "/", "X-Real-IP", forged)
 			chain := forged + ", 203.0.113.9" // the proxy appends the address of the client
 			admitted["ClientIP"] += try.Admitted(outside, 1, "10.0.0.7:4000", "/", "X-Forwarded-For", chain)
 			admitted["Address"] += try.Admitted(found, 1, "10.0.0.7:4000", "/", "X-Forwarded-For", chain)

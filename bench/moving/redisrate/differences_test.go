@@ -16,8 +16,7 @@ import (
 
 func TestBothAdmitTheSameNumber(t *testing.T) {
 	client := redistest.Start(t).Client(t)
-	limiter, err := newLimiter(client)
-	must.Do(t, err)
+	limiter := must.Get(newLimiter(client))(t)
 	for name, charge := range map[string]func() (time.Duration, error){
 		"before": func() (time.Duration, error) { return before(t.Context(), client, "7") },
 		"after":  func() (time.Duration, error) { return after(t.Context(), limiter, "7") },
@@ -42,8 +41,7 @@ func TestACostAboveTheBurst(t *testing.T) {
 		client := server.Client(t)
 		res, err := redis_rate.NewLimiter(client).AllowN(t.Context(), "k", redis_rate.PerSecond(10), 20)
 		expect.True(t, err == nil && res.Allowed == 0 && res.RetryAfter > 0, "before: %+v, %v", res, err)
-		limiter, err := newLimiter(client)
-		must.Do(t, err)
+		limiter := must.Get(newLimiter(client))(t)
 		d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Cost: 20})
 		expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == core.Never, "after: %+v, %v", d, err)
 	})
@@ -52,8 +50,7 @@ func TestACostAboveTheBurst(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	limiter, err := newLimiter(client)
-	must.Do(t, err)
+	limiter := must.Get(newLimiter(client))(t)
 	server.Kill()
 	expect.Fails(t, expect.ErrorOf(before(t.Context(), client, "7")), "before")
 	d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "project:7"})
@@ -70,8 +67,7 @@ func TestZero(t *testing.T) {
 		if res, err := old.Allow(t.Context(), "burst", redis_rate.Limit{Rate: 10, Period: time.Second}); err != nil || res.Allowed != 0 {
 			t.Errorf("before: a burst of 0: %+v, %v", res, err)
 		}
-		limiter, err := newLimiter(client)
-		must.Do(t, err)
+		limiter := must.Get(newLimiter(client))(t)
 		for _, test := range []struct {
 			rule    string
 			limit   core.Limit
@@ -88,16 +84,13 @@ func TestFractions(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {
 		client := server.Client(t)
-		limiter, err := newLimiter(client)
-		must.Do(t, err)
+		limiter := must.Get(newLimiter(client))(t)
 		old := redis_rate.NewLimiter(client)
 		limit := redis_rate.Limit{Rate: 10, Burst: 10, Period: 3 * time.Hour}
 		claim := core.Claim{Rule: "slow", Key: "k", Limits: []core.Limit{core.Every(10, 3*time.Hour)}}
 		for i := range 11 {
-			res, err := old.Allow(t.Context(), "k", limit)
-			must.Do(t, err)
-			d, err := limiter.Take(t.Context(), claim)
-			must.Do(t, err)
+			res := must.Get(old.Allow(t.Context(), "k", limit))(t)
+			d := must.Get(limiter.Take(t.Context(), claim))(t)
 			expect.True(t, (res.Allowed == 1) == (i < 10) && d.Allowed == (i < 10),
 				"job %d: %d before, %v after", i, res.Allowed, d.Allowed)
 			if i < 10 && (res.RetryAfter != -1 || d.RetryAfter() != 0) {

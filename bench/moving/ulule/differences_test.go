@@ -25,10 +25,8 @@ import (
 
 func handlers(t *testing.T) (*redistest.Server, map[string]http.Handler) {
 	s := redistest.Start(t)
-	old, err := before(s.Client(t), try.OK)
-	must.Do(t, err)
-	now, err := after(s.Client(t), try.OK)
-	must.Do(t, err)
+	old := must.Get(before(s.Client(t), try.OK))(t)
+	now := must.Get(after(s.Client(t), try.OK))(t)
 	return s, map[string]http.Handler{"before": old, "after": now}
 }
 
@@ -77,18 +75,15 @@ func TestSameBytes(t *testing.T) {
 		t.Skip("the hour turns within a minute, and with it the windows")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		old, err := before(server.Client(t), try.OK)
-		must.Do(t, err)
-		now, err := same(server.Client(t), try.OK)
-		must.Do(t, err)
+		old := must.Get(before(server.Client(t), try.OK))(t)
+		now := must.Get(same(server.Client(t), try.OK))(t)
 		wire := func(h http.Handler) string {
 			return instant.ReplaceAllString(try.Wire(t, h, "203.0.113.9:4000", "/"), ": an instant\r")
 		}
 		for i := range 1010 {
 			want, got := wire(old), wire(now)
-			if got != want || strings.Count(got, "an instant") != 1 || strings.HasPrefix(got, "HTTP/1.1 429 ") != (i >= 1000) {
-				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
-			}
+			must.True(t, got == want && strings.Count(got, "an instant") == 1 && strings.HasPrefix(got, "HTTP/1.1 429 ") == (i >= 1000),
+				"request %d:\n%s\nwant\n%s", i, got, want)
 		}
 	})
 }
@@ -100,8 +95,7 @@ func TestZeroAndFractions(t *testing.T) {
 		limited := func(l core.Limit) http.Handler {
 			return stdlimit.New(core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)})))(try.OK)
 		}
-		none, err := limiter.NewRateFromFormatted("0-H")
-		must.Do(t, err)
+		none := must.Get(limiter.NewRateFromFormatted("0-H"))(t)
 		for i, test := range []struct {
 			h    http.Handler
 			want int

@@ -2,8 +2,6 @@
 package xtime
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,27 +11,14 @@ import (
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
-	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/keyfunc"
-	"github.com/spillgate/spillgate/middleware/stdlib"
 )
-
-const client = "203.0.113.9:4000"
 
 // A minute of requests at uneven times: both admit the same ones.
 func TestSameBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := before(try.OK), same(try.OK)
-		denied := 0
-		for i := range 200 {
-			time.Sleep(time.Duration(i*37%600) * time.Millisecond)
-			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
-			must.Equal(t, got, want, "request %d", i)
-			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
-				denied++
-			}
-		}
-		expect.True(t, denied >= 20 && denied <= 180, "%d of 200 denied, want some of both", denied)
+		try.SameBytes(t, old, now, 600*time.Millisecond, "/")
 		expect.Equal(t, try.Wire(t, now, "nobody", "/"), try.Wire(t, old, "nobody", "/"), "no address")
 	})
 }
@@ -41,14 +26,10 @@ func TestSameBytes(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := after(try.OK)
-		expect.Equal(t, try.Admitted(now, 10, client, "/"), 4, "admitted of 10")
-		w := try.Get(now, client, "/")
+		expect.Equal(t, try.Admitted(now, 10, try.Client, "/"), 4, "admitted of 10")
+		w := try.Get(now, try.Client, "/")
 		expect.True(t, w.Code == 429 && w.Header().Get("Retry-After") == "1", "%d %v", w.Code, w.Header())
 	})
-}
-
-func limited(limit core.Limit) http.Handler {
-	return stdlib.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))(try.OK)
 }
 
 // allowed returns how many of n events at once a limiter allows.
@@ -84,7 +65,7 @@ func TestZero(t *testing.T) {
 			"PerSecond(0).WithBurst(4)": {core.PerSecond(0).WithBurst(4), 0},
 			"PerSecond(2).WithBurst(0)": {core.PerSecond(2).WithBurst(0), 2},
 		} {
-			expect.Equal(t, try.Admitted(limited(test.limit), 100, client, "/"), test.want, "%s: of 100", name)
+			expect.Equal(t, try.Admitted(try.Limited(test.limit), 100, try.Client, "/"), test.want, "%s: of 100", name)
 		}
 		expect.Fails(t, expect.ErrorOf(core.New([]core.Rule{core.Every(4, 0).By(keyfunc.RemoteIP)})), "core.Every(4, 0)")
 	})
@@ -94,11 +75,11 @@ func TestFractions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := rate.NewLimiter(rate.Limit(10.0/3), 10)
 		every := rate.NewLimiter(rate.Every(300*time.Millisecond), 10)
-		now, each := limited(core.Every(10, 3*time.Second)), limited(core.Every(1, 300*time.Millisecond).WithBurst(10))
+		now, each := try.Limited(core.Every(10, 3*time.Second)), try.Limited(core.Every(1, 300*time.Millisecond).WithBurst(10))
 		for range 2 { // full, and after three seconds full again
 			for name, got := range map[string]int{
 				"rate.Limit(10.0 / 3)": allowed(old, 20), "rate.Every": allowed(every, 20),
-				"core.Every(10, 3s)": try.Admitted(now, 20, client, "/"), "core.Every(1, 300ms)": try.Admitted(each, 20, client, "/"),
+				"core.Every(10, 3s)": try.Admitted(now, 20, try.Client, "/"), "core.Every(1, 300ms)": try.Admitted(each, 20, try.Client, "/"),
 			} {
 				expect.Equal(t, got, 10, "%s: of 20", name)
 			}
