@@ -116,9 +116,8 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 			})
 			resp := must.Get(s.over(&client.Transport{}).Get("http://api.example/"))(t)
 			body, err := io.ReadAll(resp.Body)
-			if resp.StatusCode != 429 || string(body) != "body" || err != nil || resp.Header.Get("Retry-After") != row.waits[n-1] {
-				t.Errorf("%v %q %v", resp, body, err)
-			}
+			expect.True(t, resp.StatusCode == 429 && string(body) == "body" && err == nil && resp.Header.Get("Retry-After") == row.waits[n-1],
+				"%v %q %v", resp, body, err)
 			took := time.Since(start2000)
 			expect.True(t, took >= row.took && took <= row.took+5*time.Second, "took %v, want %v", took, row.took)
 		}))
@@ -162,9 +161,8 @@ func denyAndExtend(t *testing.T, text string) {
 	})
 	resp := must.Get(c.Get("http://api.example/"))(t)
 	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != 429 || string(body) != text || time.Since(start2000) != 5*time.Second {
-		t.Errorf("status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))
-	}
+	expect.True(t, resp.StatusCode == 429 && string(body) == text && time.Since(start2000) == 5*time.Second,
+		"status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))
 	all.Wait()
 }
 

@@ -33,10 +33,9 @@ func TestBefore(t *testing.T) {
 		}}
 		must.Get(tr.RoundTrip(r))(t).Body.Close()
 		sent := s.requests(start2000)
-		if len(called) != 2 || called[0] != 0 || called[1] < 11*time.Second || len(sent) != 2 ||
-			sent[0] != time.Second || sent[1] != called[1]+time.Second {
-			t.Errorf("called at %v, sent at %v; want each attempt a second after its call", called, sent)
-		}
+		expect.True(t, len(called) == 2 && called[0] == 0 && called[1] >= 11*time.Second &&
+			len(sent) == 2 && sent[0] == time.Second && sent[1] == called[1]+time.Second,
+			"called at %v, sent at %v; want each attempt a second after its call", called, sent)
 	})
 }
 

@@ -42,9 +42,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		send("one", "/always", "always")
 	}
 	send("one", "/last", "name4999")
-	if a != tr.accounts[accountKey{host: "one"}] || always != a.routes[routeKey{"GET", "always"}] || named != a.find(named.name) {
-		t.Error("a key, a route or a budget in use was forgotten")
-	}
+	expect.True(t, a == tr.accounts[accountKey{host: "one"}] && always == a.routes[routeKey{"GET", "always"}] && named == a.find(named.name),
+		"a key, a route or a budget in use was forgotten")
 	expect.True(t, len(tr.accounts) <= 1024 && len(a.routes) <= 512 && len(a.budgets) <= 32,
 		"%d keys, %d routes, %d budgets", len(tr.accounts), len(a.routes), len(a.budgets))
 	last := a.last[0]
@@ -165,9 +164,8 @@ func TestTurns(t *testing.T) {
 	}
 	a.dispatch(b, at(1000)) // one of 9 in 100s: each 11s
 	for i, c := range calls[1:] {
-		if c.turn != int64(i+1) || (len(c.wake) > 0) != (i == 0 || b.pacedAt(c.turn, b.low.least()).After(at(1025))) {
-			t.Errorf("call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))
-		}
+		expect.True(t, c.turn == int64(i+1) && (len(c.wake) > 0) == (i == 0 || b.pacedAt(c.turn, b.low.least()).After(at(1025))),
+			"call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))
 	}
 	expect.True(t, len(calls[2].wake) == 0 && len(calls[3].wake) != 0,
 		"want the first woken because its turn is known, and the third because its turn would be too late")

@@ -177,9 +177,8 @@ func TestOneNumberFields(t *testing.T) {
 	rep.read(&http.Response{StatusCode: 200, Header: http.Header{
 		"Ratelimit": {"limit=100, remaining=50, reset=5"}, "X-Ratelimit-Remaining": {"12, 9", "3;w=60", "-", "x4"},
 	}}, at(0))
-	if rep.n != 3 || rep.states[0].left != 12 || rep.states[1].left != 3 || rep.states[2].limit != 100 || rep.states[2].left != 50 {
-		t.Errorf("%+v", rep.states[:rep.n])
-	}
+	expect.True(t, rep.n == 3 && rep.states[0].left == 12 && rep.states[1].left == 3 && rep.states[2].limit == 100 && rep.states[2].left == 50,
+		"%+v", rep.states[:rep.n])
 }
 
 // TestLowestIsSafe sends random requests to a window and to a bucket, with responses in any order. After each step it

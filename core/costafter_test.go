@@ -141,9 +141,8 @@ func TestObserversOfSettlements(t *testing.T) {
 	s.want(t, "a 1→3", "b 5→5")
 	must.True(t, len(seen.seen) == 2 && seen.seen[0].Outcome == nil, "observers saw %+v, want the decision, then the settlement", seen.seen)
 	o := seen.seen[1]
-	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Charged != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
-		t.Errorf("got %+v with outcome %+v", o, o.Outcome)
-	}
+	expect.True(t, *o.Outcome == (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) && o.Charged == 8 && o.Request == request && o.Allowed && len(o.Results) == 3,
+		"got %+v with outcome %+v", o, o.Outcome)
 	wantError(t, o.Err, core.ErrInvalid, `spillgate: cost after rule "b": cost must not be negative, got -4`)
 	expect.True(t, len(o.Claims) == 2 && o.Claims[0].Cost == 1 && o.Claims[1].Cost == 5 && o.Claims[0].Hold,
 		"got claims %+v, want what was held", o.Claims)

@@ -194,8 +194,7 @@ func TestRenewWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(settler)
 		l := withStore(s, []core.Rule{final("r", 50, core.Failures)})
-		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
-		must.Do(t, err)
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}))(t)
 		begun := time.Now()
 		time.Sleep(time.Second)
 		s.err = errUnreachable
@@ -220,9 +219,9 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		must.Do(t, l.Settle(t.Context(), d, "", 0))
 		s.want(t, "renew r", "r 7→9", "charged plain 3→0")
 		expect.True(t, s.settled[1].At.Equal(time.Now()), "settled at %v, want the instant of the renewal", s.settled[1].At)
-		if len(seen.seen) != 2 || seen.seen[1].Outcome == nil || seen.seen[1].Outcome.Cost != 7 || seen.seen[1].Charged != 9 || seen.seen[1].Request != nil {
-			t.Errorf("observers saw %+v, want the decision and the settlement of what was held", seen.seen)
-		}
+		expect.True(t, len(seen.seen) == 2 && seen.seen[1].Outcome != nil && seen.seen[1].Outcome.Cost == 7 &&
+			seen.seen[1].Charged == 9 && seen.seen[1].Request == nil,
+			"observers saw %+v, want the decision and the settlement of what was held", seen.seen)
 	})
 }
 

@@ -109,9 +109,7 @@ func importsOf(t *testing.T, root string) map[string][]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found
 }
 

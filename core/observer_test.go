@@ -49,9 +49,8 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 			core.Must(core.New(tt.rules, opts...)).Check(r)
 			must.Equal(t, len(seen.seen), 1, "how often observers were called")
 			o := seen.seen[0]
-			if !errors.Is(o.Err, tt.kind) || o.Allowed || o.Results != nil || o.Degraded != nil || o.Request != r || o.Store != 0 {
-				t.Errorf("got %+v, want only Err %v and the request", o, tt.kind)
-			}
+			expect.True(t, errors.Is(o.Err, tt.kind) && !o.Allowed && o.Results == nil && o.Degraded == nil && o.Request == r && o.Store == 0,
+				"got %+v, want only Err %v and the request", o, tt.kind)
 			wantClaims(t, o.Claims, tt.claims)
 		})
 	}

@@ -187,9 +187,8 @@ func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
 			r, _, _ = guard(after(time.Duration(i+1)*row.step, limit), r)
 		}
 		_, d, err := guard(inner, r)
-		if err != nil || d.Allowed || !d.At.Equal(begun.Add(row.at)) || d.RetryAfter() != row.repeat {
-			t.Errorf("behind %v: waits %v from %v on, %v; want %v from %v", row.outer, d.RetryAfter(), d.At.Sub(begun), err, row.repeat, row.at)
-		}
+		expect.True(t, err == nil && !d.Allowed && d.At.Equal(begun.Add(row.at)) && d.RetryAfter() == row.repeat,
+			"behind %v: waits %v from %v on, %v; want %v from %v", row.outer, d.RetryAfter(), d.At.Sub(begun), err, row.repeat, row.at)
 	}
 }
 

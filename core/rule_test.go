@@ -305,9 +305,7 @@ func TestLimitersThatWereDroppedDoNotCount(t *testing.T) {
 			runtime.GC() // it may take more than one
 			_, err = core.New([]core.Rule{withLimits("a", core.PerMinute(n))}, core.WithStore(store))
 		}
-		if err != nil {
-			t.Fatalf("the limiter before is no longer in use: %v", err)
-		}
+		must.True(t, err == nil, "the limiter before is no longer in use: %v", err)
 	}
 }
 

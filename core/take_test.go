@@ -43,9 +43,8 @@ func TestTake(t *testing.T) {
 			must.True(t, err == nil && d.Allowed == tt.allowed && len(d.Results) == len(tt.results), "got %+v, %v", d, err)
 			for i, want := range tt.results {
 				got := d.Results[i]
-				if got.Rule != want.Rule || got.Limit != want.Limit || got.Remaining != want.Remaining || got.DryRun != want.DryRun {
-					t.Errorf("result %d: got %+v, want %+v", i, got, want)
-				}
+				expect.True(t, got.Rule == want.Rule && got.Limit == want.Limit && got.Remaining == want.Remaining && got.DryRun == want.DryRun,
+					"result %d: got %+v, want %+v", i, got, want)
 			}
 		})
 	}

@@ -43,9 +43,9 @@ func TestUsage(t *testing.T) {
 	r.Header.Set("User", "ann")
 	for range 1000 {
 		d := must.Get(l.Usage(r))(t)
-		if len(d.Results) != 3 || d.Results[0].Remaining != 100 || d.Results[1].Remaining != 10 || d.Results[2].Rule != "export" || d.Results[2].Remaining != 50 {
-			t.Fatalf("got %+v, want all of plan and export", d.Results)
-		}
+		must.True(t, len(d.Results) == 3 && d.Results[0].Remaining == 100 && d.Results[1].Remaining == 10 &&
+			d.Results[2].Rule == "export" && d.Results[2].Remaining == 50,
+			"got %+v, want all of plan and export", d.Results)
 	}
 	expect.AtMost(t, observed, 0, "how often observers were called")
 	expect.AtMost(t, len(must.Get(l.Usage(httptest.NewRequest("GET", "/usage", nil)))(t).Results), 0, "without any key: got")

@@ -75,16 +75,14 @@ func TestWaitingHoldsNothing(t *testing.T) {
 					rules = append(rules, r.Rule)
 				}
 				want := slices.Insert([]string{"places", "both", "both", "later"}, []int{0, 1, 3, 4}[place], "r")
-				if time.Since(begun) != time.Duration(i+1)*time.Minute || !slices.Equal(rules, want) || !d.At.Add(d.Wait).Equal(time.Now()) {
-					t.Errorf("after %v: %+v", time.Since(begun), d)
-				}
+				expect.True(t, time.Since(begun) == time.Duration(i+1)*time.Minute && slices.Equal(rules, want) && d.At.Add(d.Wait).Equal(time.Now()),
+					"after %v: %+v", time.Since(begun), d)
 				expect.Equal(t, s.Stats().Held, 3, "claims held at the turn")
 				g.Settle(core.Outcome{Status: 200})
 				g.End()
 			}
-			if s.takes != takes+3 || s.settles != settles+3 || s.Stats().Held != 0 || len(seen) != 6 {
-				t.Errorf("%d takes and %d settles for the turns of 3 requests, %d claims held, observed %q", s.takes-takes, s.settles-settles, s.Stats().Held, seen)
-			}
+			expect.True(t, s.takes == takes+3 && s.settles == settles+3 && s.Stats().Held == 0 && len(seen) == 6,
+				"%d takes and %d settles for the turns of 3 requests, %d claims held, observed %q", s.takes-takes, s.settles-settles, s.Stats().Held, seen)
 			d, _ = l.Take(t.Context(), core.Claim{Rule: "later", Key: "const:all", Peek: true})
 			expect.Equal(t, d.Results[0].Remaining, 97, "%+v (3 charged)", d)
 		})
@@ -240,9 +238,8 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 			takes, settles := s.takes, s.settles
 			err := wait(ctx)
 			expect.True(t, errors.Is(err, context.Canceled), "%v", err)
-			if s.takes != takes+1 || s.settles != settles+1 || s.Stats().Held != 0 || l.StoreHealth().Waiting != 0 {
-				t.Errorf("%d takes, %d settles, %d held, %d wait", s.takes-takes, s.settles-settles, s.Stats().Held, l.StoreHealth().Waiting)
-			}
+			expect.True(t, s.takes == takes+1 && s.settles == settles+1 && s.Stats().Held == 0 && l.StoreHealth().Waiting == 0,
+				"%d takes, %d settles, %d held, %d wait", s.takes-takes, s.settles-settles, s.Stats().Held, l.StoreHealth().Waiting)
 		}
 		begun := time.Now()
 		d, err := l.Wait(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "places", Key: "const:all", Hold: true})

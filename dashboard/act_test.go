@@ -24,9 +24,8 @@ func TestLookupChargesNothing(t *testing.T) {
 	for range 5 {
 		status, answer := s.post(t, "lookup", url.Values{"rule": {"api"}, "key": {"user:ann"}})
 		limits, _ := answer["limits"].([]any)
-		if status != 200 || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 2.0 || limits[0].(map[string]any)["capacity"] != 3.0 {
-			t.Errorf("got %d, %v", status, answer)
-		}
+		expect.True(t, status == 200 && len(limits) == 1 && limits[0].(map[string]any)["remaining"] == 2.0 && limits[0].(map[string]any)["capacity"] == 3.0,
+			"got %d, %v", status, answer)
 	}
 	for _, form := range []url.Values{{"rule": {"none"}, "key": {"user:ann"}}, {"rule": {"api"}}, {"rule": {"api"}, "id": {"none"}}, {}} {
 		status, answer := s.post(t, "lookup", form)
@@ -129,24 +128,21 @@ func TestOverridesAndGrants(t *testing.T) {
 	own, _ := e["own"].([]any)
 	must.Equal(t, len(own), 1, "%v", e["own"])
 	row := own[0].(map[string]any)
-	if row["rule"] != "plan" || row["limits"] != "1000/month" || row["count"] != 2.0 || row["last"].(float64) < 1e12 || row["key"] == "user:partner" {
-		t.Errorf("got %v", row)
-	}
+	expect.True(t, row["rule"] == "plan" && row["limits"] == "1000/month" && row["count"] == 2.0 && row["last"].(float64) >= 1e12 && row["key"] != "user:partner",
+		"got %v", row)
 	expect.Equal(t, e["rules"].([]any)[0].(map[string]any)["own"], 2.0, "decisions of the rule by overrides")
 	grants, _ := e["grants"].([]any)
 	expect.Equal(t, len(grants), 2, "%v (two grants)", e["grants"])
 	for rule, n := range map[string]float64{"plan": -30, "other": 50} {
 		grants, _ := s.event(t, "?rule="+rule)["grants"].([]any)
-		if len(grants) != 1 || grants[0].(map[string]any)["requests"] != n || grants[0].(map[string]any)["at"].(float64) < 1e12 {
-			t.Errorf("rule %s: got %v", rule, grants)
-		}
+		expect.True(t, len(grants) == 1 && grants[0].(map[string]any)["requests"] == n && grants[0].(map[string]any)["at"].(float64) >= 1e12,
+			"rule %s: got %v", rule, grants)
 	}
 	for _, about := range []url.Values{{"rule": {"plan"}, "key": {"user:partner"}}, {"rule": {"plan"}, "id": {row["id"].(string)}}} {
 		_, answer := s.post(t, "lookup", about)
 		limits, _ := answer["limits"].([]any)
-		if answer["own"] != true || answer["tiered"] != nil || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 968.0 {
-			t.Errorf("%v: got %v, want 968 of 1000 of its own", about, answer)
-		}
+		expect.True(t, answer["own"] == true && answer["tiered"] == nil && len(limits) == 1 && limits[0].(map[string]any)["remaining"] == 968.0,
+			"%v: got %v, want 968 of 1000 of its own", about, answer)
 	}
 	_, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
 	expect.True(t, answer["own"] == nil && answer["tiered"] == true, "of a key without an override: got %v", answer)

@@ -202,9 +202,9 @@ func TestNothingIsServedUnderAnotherHost(t *testing.T) {
 func TestHostsThatNoBrowserSends(t *testing.T) {
 	for _, host := range []string{"", "https://admin.example.com", "admin.example.com:8443", "admin.example.com/", "*.example.com", "a..example", ".", "[::1]", "bücher.example", "a b"} {
 		err := expect.PanicOf(func() { dashboard.WithHosts("good.example", host) })
-		if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "WithHosts: \""+host+"\"") || strings.Contains(err.Error(), "good.example\"") {
-			t.Errorf("%q: got the panic %v", host, err)
-		}
+		expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), "WithHosts: \""+host+"\"") &&
+			!strings.Contains(err.Error(), "good.example\""),
+			"%q: got the panic %v", host, err)
 	}
 }
 

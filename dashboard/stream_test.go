@@ -28,9 +28,8 @@ func TestEventHasTheCounts(t *testing.T) {
 	must.Equal(t, len(rules), 2, "rules %v", rules)
 	api := rules[0].(map[string]any)
 	limit := api["limits"].([]any)[0].(map[string]any)
-	if api["name"] != "api" || api["onFailure"] != "closed" || limit["limit"] != "3/1d" || limit["results"].(map[string]any)["denied"] != 2.0 {
-		t.Errorf("got rule %v", api)
-	}
+	expect.True(t, api["name"] == "api" && api["onFailure"] == "closed" && limit["limit"] == "3/1d" && limit["results"].(map[string]any)["denied"] == 2.0,
+		"got rule %v", api)
 	trial := rules[1].(map[string]any)
 	expect.Equal(t, trial["dryRun"], true, "rule %v", trial)
 	if top := e["top"].([]any); len(top) != 1 || top[0].(map[string]any)["count"] != 2.0 || strings.Contains(top[0].(map[string]any)["key"].(string), "ann") {
@@ -171,9 +170,9 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	removed := s.event(t, "")["rules"].([]any)[1].(map[string]any)
 	expect.True(t, removed["name"] == "trial" && removed["onFailure"] == nil, "got %v of a rule that was removed", removed)
 	now, before := limits[0].(map[string]any), limits[1].(map[string]any)
-	if now["limit"] != "7/1d" || now["other"] != nil || before["limit"] != "3/1d" || before["other"] != true || before["results"].(map[string]any)["allowed"] != 1.0 {
-		t.Errorf("got %v", limits)
-	}
+	expect.True(t, now["limit"] == "7/1d" && now["other"] == nil && before["limit"] == "3/1d" &&
+		before["other"] == true && before["results"].(map[string]any)["allowed"] == 1.0,
+		"got %v", limits)
 }
 
 // A second limiter has a rule of the same name with another limit, and enforces it.
@@ -216,7 +215,7 @@ func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
 		}
 		counts[text] += row["count"].(float64)
 	}
-	if len(shown) != 20 || shown[0] != "ip:203.0.113.0/24" || counts[shown[0]] != 100+19*6 || shown[1] != "ip:10.0.0.0/24" || slices.Contains(shown, "ip:198.51.100.0/24") {
-		t.Errorf("got %q with %v, want 20 groups and the largest first", shown, counts)
-	}
+	expect.True(t, len(shown) == 20 && shown[0] == "ip:203.0.113.0/24" && counts[shown[0]] == 100+19*6 &&
+		shown[1] == "ip:10.0.0.0/24" && !slices.Contains(shown, "ip:198.51.100.0/24"),
+		"got %q with %v, want 20 groups and the largest first", shown, counts)
 }

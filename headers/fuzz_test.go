@@ -43,9 +43,9 @@ func FuzzGitHub(f *testing.F) {
 			must.Equal(t, len(h[name]), 1, "%s: %q", name, h[name])
 			return number(t, h[name][0])
 		}
-		if field("X-Ratelimit-Limit") != int64(rate) || field("X-Ratelimit-Remaining") != int64(remaining) || field("X-Ratelimit-Used") != int64(rate-remaining) {
-			t.Errorf("%v", h)
-		}
+		expect.True(t, field("X-Ratelimit-Limit") == int64(rate) && field("X-Ratelimit-Remaining") == int64(remaining) &&
+			field("X-Ratelimit-Used") == int64(rate-remaining),
+			"%v", h)
 		late := time.Unix(field("X-Ratelimit-Reset"), 0).Sub(at.Add(wait))
 		expect.True(t, late >= 0 && late < time.Second, "Reset is %v late: %v", late, h)
 		if retryMicros <= 0 {

@@ -223,9 +223,8 @@ func TestClientIPMistakes(t *testing.T) {
 			}
 			expect.True(t, fn == nil && errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), row.want),
 				"NewClientIP: got %v, want %q", err, row.want)
-			if key != "" || !errors.Is(keyErr, core.ErrInvalid) || keyErr.Error() != strings.ReplaceAll(err.Error(), "spillgate: ", "") {
-				t.Errorf("Key: got %q, %v, want %v", key, keyErr, err)
-			}
+			expect.True(t, key == "" && errors.Is(keyErr, core.ErrInvalid) && keyErr.Error() == strings.ReplaceAll(err.Error(), "spillgate: ", ""),
+				"Key: got %q, %v, want %v", key, keyErr, err)
 		})
 	}
 }

@@ -24,9 +24,8 @@ func checkForm(t *testing.T, key string) {
 		return
 	}
 	if p, err := netip.ParsePrefix(text); err == nil {
-		if p.String() != text || p != p.Masked() || p.Bits() != 64 || !p.Addr().Is6() || wholeAddress(p.Addr()) || embedded(p.Addr()).Is4() {
-			t.Fatalf("key %q is not a prefix in canonical form", key)
-		}
+		must.True(t, p.String() == text && p == p.Masked() && p.Bits() == 64 && p.Addr().Is6() && !wholeAddress(p.Addr()) && !embedded(p.Addr()).Is4(),
+			"key %q is not a prefix in canonical form", key)
 		return
 	}
 	ip, err := netip.ParseAddr(text)
@@ -102,9 +101,8 @@ func FuzzRemoteAddr(f *testing.F) {
 		must.True(t, key == again && (err == nil) == (err2 == nil), "RemoteIP: %q, %v; ClientIP: %q, %v", key, err, again, err2)
 		rewritten, err2 := RewrittenIP(r)
 		if err != nil {
-			if key != "" || errors.Is(err, core.ErrNoKey) == errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrInvalid) != (err2 == nil) {
-				t.Fatalf("RemoteIP: %q, %v; RewrittenIP: %q, %v", key, err, rewritten, err2)
-			}
+			must.True(t, key == "" && errors.Is(err, core.ErrNoKey) != errors.Is(err, core.ErrInvalid) && errors.Is(err, core.ErrInvalid) == (err2 == nil),
+				"RemoteIP: %q, %v; RewrittenIP: %q, %v", key, err, rewritten, err2)
 			return
 		}
 		checkForm(t, key)

@@ -235,9 +235,7 @@ func FuzzParse(f *testing.F) {
 		file, err := rulefile.Parse([]byte(src), program)
 		if err == nil {
 			_, err := core.New(file.Rules)
-			if err != nil {
-				t.Fatalf("%q: core.New does not take the rules: %v", src, err)
-			}
+			must.True(t, err == nil, "%q: core.New does not take the rules: %v", src, err)
 			return
 		}
 		var mistakes rulefile.Mistakes

@@ -96,9 +96,8 @@ func TestExplainShowsKey(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Header = tt.remote, tt.header
 		all, err := f.Explain(r)
-		if err != nil || !strings.HasPrefix(all[0].ClientKey, tt.want) || (all[0].ClientKey == "") != (tt.want == "") ||
-			!strings.Contains(all[0].NoKey, tt.none) || (all[0].NoKey == "") != (tt.none == "") {
-			t.Errorf("%s from %q with %v: got %+v, %v; want %q, %q", tt.key, tt.remote, tt.header, all, err, tt.want, tt.none)
-		}
+		expect.True(t, err == nil && strings.HasPrefix(all[0].ClientKey, tt.want) && (all[0].ClientKey == "") == (tt.want == "") &&
+			strings.Contains(all[0].NoKey, tt.none) && (all[0].NoKey == "") == (tt.none == ""),
+			"%s from %q with %v: got %+v, %v; want %q, %q", tt.key, tt.remote, tt.header, all, err, tt.want, tt.none)
 	}
 }

@@ -196,10 +196,9 @@ func TestBadFileChangesNothing(t *testing.T) {
 		w.write(w.path, rate(30))
 		w.wait(3 * time.Second)
 		w.wantRate(30, "with a good file")
-		if len(w.reports) != 4 || !strings.HasSuffix(w.reports[0], " <nil>") || !strings.Contains(w.reports[1], "unknown field") ||
-			w.reports[2] != w.reports[0] || w.reports[3][:8] == w.reports[0][:8] || w.reports[1][:8] != w.reports[0][:8] {
-			t.Errorf("got reports %q, want loaded, rejected, the same hash again, another", w.reports)
-		}
+		expect.True(t, len(w.reports) == 4 && strings.HasSuffix(w.reports[0], " <nil>") && strings.Contains(w.reports[1], "unknown field") &&
+			w.reports[2] == w.reports[0] && w.reports[3][:8] != w.reports[0][:8] && w.reports[1][:8] == w.reports[0][:8],
+			"got reports %q, want loaded, rejected, the same hash again, another", w.reports)
 	})
 }
 

@@ -226,8 +226,7 @@ func (w *watched) names() string {
 func TestRulesOfTheProgramStayWhenTheFileChanges(t *testing.T) {
 	watch(t, func(w *watched) {
 		take := func() (remaining int) {
-			d, err := w.limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"})
-			must.Do(t, err)
+			d := must.Get(w.limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"}))(t)
 			return d.Results[0].Remaining
 		}
 		expect.Equal(t, take(), 2, "left")

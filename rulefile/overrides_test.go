@@ -150,10 +150,9 @@ func TestCutOverridesEqualParsedOverrides(t *testing.T) {
 	want := root.table[0].value.list[0].table[0].value.table
 	for i := range want {
 		a, b := cut[2][i], want[i]
-		if a.key.text != b.key.text || a.key.spot != b.key.spot || a.value.text != b.value.text || a.value.spot != b.value.spot ||
-			a.key.verbatim != b.key.verbatim || a.value.verbatim != b.value.verbatim {
-			t.Errorf("entry %d: cut %+v: %+v, parsed %+v: %+v", i, *a.key, *a.value, *b.key, *b.value)
-		}
+		expect.True(t, a.key.text == b.key.text && a.key.spot == b.key.spot && a.value.text == b.value.text &&
+			a.value.spot == b.value.spot && a.key.verbatim == b.key.verbatim && a.value.verbatim == b.value.verbatim,
+			"entry %d: cut %+v: %+v, parsed %+v: %+v", i, *a.key, *a.value, *b.key, *b.value)
 	}
 }
 

@@ -31,21 +31,18 @@ func mustParse(t *testing.T, src string) *rulefile.File {
 
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
-	if len(f.Rules) != 6 || f.Rules[5].MaxWait != 5*time.Second || f.Rules[4].MaxWait != 0 || f.Rules[4].Lease != 100*time.Millisecond || f.Rules[0].Lease != 0 || len(f.Hash) != 64 {
-		t.Fatalf("got %+v", f)
-	}
+	must.True(t, len(f.Rules) == 6 && f.Rules[5].MaxWait == 5*time.Second && f.Rules[4].MaxWait == 0 &&
+		f.Rules[4].Lease == 100*time.Millisecond && f.Rules[0].Lease == 0 && len(f.Hash) == 64,
+		"got %+v", f)
 	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]
-	if login.Name != "login" || !slices.Equal(login.Routes, []string{"POST /login", "POST /v1/{tenant}/login"}) || login.OnFailure != core.FailClosed ||
-		!slices.Equal(login.Limits, []core.Limit{core.Every(5, 10*time.Minute), core.PerDay(20)}) || login.DryRun || login.Cost != nil || login.Tier != nil {
-		t.Errorf("login: got %+v", login)
-	}
-	if api.OnFailure != core.FailOpen || !api.DryRun || !slices.Equal(api.Limits, []core.Limit{core.PerSecond(10), core.PerMinute(120).WithBurst(200)}) ||
-		!slices.Equal(api.Routes, []string{"/api/"}) {
-		t.Errorf("api: got %+v", api)
-	}
-	if rest.Name != "default" || rest.Match != nil || rest.Routes != nil || rest.Cost(nil) != 3 || rest.OnFailure != core.FailLocal {
-		t.Errorf("the rule without a name: got %+v", rest)
-	}
+	expect.True(t, login.Name == "login" && slices.Equal(login.Routes, []string{"POST /login", "POST /v1/{tenant}/login"}) && login.OnFailure == core.FailClosed &&
+		slices.Equal(login.Limits, []core.Limit{core.Every(5, 10*time.Minute), core.PerDay(20)}) && !login.DryRun && login.Cost == nil && login.Tier == nil,
+		"login: got %+v", login)
+	expect.True(t, api.OnFailure == core.FailOpen && api.DryRun && slices.Equal(api.Limits, []core.Limit{core.PerSecond(10), core.PerMinute(120).WithBurst(200)}) &&
+		slices.Equal(api.Routes, []string{"/api/"}),
+		"api: got %+v", api)
+	expect.True(t, rest.Name == "default" && rest.Match == nil && rest.Routes == nil && rest.Cost(nil) == 3 && rest.OnFailure == core.FailLocal,
+		"the rule without a name: got %+v", rest)
 	for i, want := range []int{-1, -1, 0, 9, -1} {
 		final := f.Rules[i].CostAfter
 		if (final == nil) != (want < 0) || final != nil && final(nil, core.Outcome{Cost: 1, Status: 200, Bytes: 9}) != want {

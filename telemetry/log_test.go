@@ -182,9 +182,8 @@ func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 			if s := tel.Snapshot(); s.Store.Failures != want || counted(s)["allowed degraded"] != 1 {
 				t.Errorf("%v: got %d failures, want %d: %v", err, s.Store.Failures, want, counted(s))
 			}
-			if len(b.lines) != 1 || b.lines[0]["message"] != string(withoutStore) || !errors.Is(b.lines[0]["error"].(error), err) {
-				t.Errorf("got %v, want one line %q with the error %q", b.lines, withoutStore, err)
-			}
+			expect.True(t, len(b.lines) == 1 && b.lines[0]["message"] == string(withoutStore) && errors.Is(b.lines[0]["error"].(error), err),
+				"got %v, want one line %q with the error %q", b.lines, withoutStore, err)
 		})
 	}
 }
@@ -230,9 +229,8 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 			g.Settle(core.Outcome{})
 			g.End()
 		}
-		if len(b.lines) != 1 || b.lines[0]["message"] != string(c.want) || b.lines[0]["level"] != c.level || (b.lines[0]["stack"] != nil) != c.stack {
-			t.Errorf("%s: got %v, want one line %q of level %v", why, b.lines, c.want, c.level)
-		}
+		expect.True(t, len(b.lines) == 1 && b.lines[0]["message"] == string(c.want) && b.lines[0]["level"] == c.level && (b.lines[0]["stack"] != nil) == c.stack,
+			"%s: got %v, want one line %q of level %v", why, b.lines, c.want, c.level)
 	}
 }
 

@@ -50,9 +50,9 @@ func TestOverriddenKeysAreCounted(t *testing.T) {
 		must.Get(l.Usage(r))(t)
 		must.Get(l.Peek(r))(t)
 		rows := tel.Overridden("plan", 5)
-		if len(rows) != 2 || rows[0].Count != 4 || rows[0].Limits != "1000/month, 500/1d" || !rows[0].Last.Equal(last.Truncate(time.Second)) || rows[1].Count != 1 {
-			t.Errorf("got %+v", rows)
-		}
+		expect.True(t, len(rows) == 2 && rows[0].Count == 4 && rows[0].Limits == "1000/month, 500/1d" &&
+			rows[0].Last.Equal(last.Truncate(time.Second)) && rows[1].Count == 1,
+			"got %+v", rows)
 		expect.True(t, !strings.Contains(rows[0].Key, "partner"), "the key is not masked: %s", rows[0].Key)
 		key, ok := tel.FindKey("plan", rows[1].ID)
 		expect.True(t, ok && key == "user:partner-2", "found %q, %v", key, ok)
@@ -95,9 +95,9 @@ func TestGrantsAreShown(t *testing.T) {
 		err = l.Grant(t.Context(), "plan", "user:ann", 0)
 		must.True(t, errors.Is(err, core.ErrInvalid), "got %v", err)
 		all := tel.Grants(1000)
-		if len(all) != 100 || all[0] != (telemetry.Grant{Rule: "plan", Key: "ip:203.0.113.0/24", Requests: -51, At: begun.Add(149 * time.Second)}) || all[99].Requests != -150 {
-			t.Errorf("%d grants, got %+v first and %+v last", len(all), all[0], all[len(all)-1])
-		}
+		expect.True(t, len(all) == 100 && all[0] == (telemetry.Grant{Rule: "plan", Key: "ip:203.0.113.0/24", Requests: -51, At: begun.Add(149 * time.Second)}) &&
+			all[99].Requests == -150,
+			"%d grants, got %+v first and %+v last", len(all), all[0], all[len(all)-1])
 		got = open.Grants(1)
 		expect.True(t, len(got) == 1 && got[0].Key == "ip:203.0.113.9", "got %+v", got)
 		expect.Elements(t, tel.Snapshot().Quotas, []telemetry.Quotas{{Rule: "plan", Grants: 150}}, "tel.Snapshot().Quotas")
@@ -130,9 +130,8 @@ func TestWaits(t *testing.T) {
 			waits[w.Rule] = w
 		}
 		w, dry := waits["webhooks"], waits["trial"]
-		if w.Count != 3 || w.Duration != 6*time.Second || w.Buckets[4] != 1 || w.Buckets[5] != 2 || dry.Count != 0 || s.Waiting != 0 {
-			t.Errorf("waits %+v, of the dry run %+v, %d wait", w, dry, s.Waiting)
-		}
+		expect.True(t, w.Count == 3 && w.Duration == 6*time.Second && w.Buckets[4] == 1 && w.Buckets[5] == 2 && dry.Count == 0 && s.Waiting == 0,
+			"waits %+v, of the dry run %+v, %d wait", w, dry, s.Waiting)
 		results := make(map[string]uint64)
 		for _, r := range s.Results {
 			if r.Rule == "trial" {

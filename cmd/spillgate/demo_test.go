@@ -49,13 +49,11 @@ func TestOnce(t *testing.T) {
 				// A slow machine may admit one more request, because time passes.
 				row := regexp.MustCompile(`(?m)^` + router + ` +[2-9]\d* +429 Too Many Requests +` + tt.numbers + ` +1 +200 OK$`)
 				expect.Equal(t, len(row.FindAllString(stdout, -1)), 1, "%s: rows match %s", router, row)
-				if !regexp.MustCompile(`curl -i ` + regexp.QuoteMeta(tt.curl) + `http://127\.0\.0\.1:\d+/` + router + `/hello\n`).MatchString(stdout) {
-					t.Errorf("no curl line for %s with %q", router, tt.curl)
-				}
+				expect.True(t, regexp.MustCompile(`curl -i `+regexp.QuoteMeta(tt.curl)+`http://127\.0\.0\.1:\d+/`+router+`/hello\n`).MatchString(stdout),
+					"no curl line for %s with %q", router, tt.curl)
 			}
-			if !strings.Contains(stdout, tt.denial) || !strings.Contains(stdout, "All five routers answered as their limits demand.") {
-				t.Errorf("no %q, or no message of success", tt.denial)
-			}
+			expect.True(t, strings.Contains(stdout, tt.denial) && strings.Contains(stdout, "All five routers answered as their limits demand."),
+				"no %q, or no message of success", tt.denial)
 			if t.Failed() {
 				t.Log(stdout)
 			}

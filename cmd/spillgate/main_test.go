@@ -264,10 +264,9 @@ func TestRedisOutOfReach(t *testing.T) {
 		}
 	}()
 	code, stdout, stderr := execute(t, "demo", "--addr", "127.0.0.1:0", "--redis", "redis://:secret@"+addr)
-	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "spillgate: cannot reach Redis at "+addr+": ") ||
-		strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
-		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
-	}
+	expect.True(t, code == 1 && stdout == "" && strings.HasPrefix(stderr, "spillgate: cannot reach Redis at "+addr+": ") &&
+		strings.Count(stderr, "\n") == 1 && !strings.Contains(stderr, "secret"),
+		"exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 }
 
 func TestRedisIsShared(t *testing.T) {

@@ -197,9 +197,8 @@ func TestStatusesThatLogsLack(t *testing.T) {
 			args = append(args, fileWith(t, text))
 		}
 		code, stdout, stderr := execute(t, args...)
-		if code != 0 || stderr != "" || !strings.Contains(stdout, tt.want) || strings.Contains(stdout, left) != (tt.want == left) {
-			t.Errorf("%q: exit code %d, stderr %q; want %q in\n%s", tt.logs, code, stderr, tt.want, stdout)
-		}
+		expect.True(t, code == 0 && stderr == "" && strings.Contains(stdout, tt.want) && strings.Contains(stdout, left) == (tt.want == left),
+			"%q: exit code %d, stderr %q; want %q in\n%s", tt.logs, code, stderr, tt.want, stdout)
 	}
 }
 

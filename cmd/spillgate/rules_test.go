@@ -50,9 +50,8 @@ func TestCheckFile(t *testing.T) {
 		{[]string{"--colour", good}, 2, "", "spillgate: unknown flag: --colour\n"},
 	} {
 		code, stdout, stderr := execute(t, append([]string{"check"}, tt.args...)...)
-		if code != tt.code || stdout != tt.stdout || stderr != tt.stderr {
-			t.Errorf("check %q: exit code %d, stdout\n%s\nstderr\n%s\nwant %d\n%s\n%s", tt.args, code, stdout, stderr, tt.code, tt.stdout, tt.stderr)
-		}
+		expect.True(t, code == tt.code && stdout == tt.stdout && stderr == tt.stderr,
+			"check %q: exit code %d, stdout\n%s\nstderr\n%s\nwant %d\n%s\n%s", tt.args, code, stdout, stderr, tt.code, tt.stdout, tt.stderr)
 	}
 	warned := fileWith(t, "skip: {addresses: [10.0.0.0/8]}\nrules: [{key: ip, limits: 1/s}]\n")
 	const warning = "behind a proxy nobody is skipped by address: the file trusts no proxies"

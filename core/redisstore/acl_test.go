@@ -93,9 +93,7 @@ func useEverything(t *testing.T, client redis.UniversalClient) {
 	ctx := context.Background()
 	check := func(what string, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		must.True(t, err == nil, "%s: %v", what, err)
 	}
 	for i := range 70 { // so that the log has more than one block of entries
 		key := fmt.Sprint("user:", i%3)

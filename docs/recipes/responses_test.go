@@ -103,11 +103,10 @@ func TestEventStreams(t *testing.T) {
 }
 
 func TestMessagesOfAWebSocket(t *testing.T) {
-	messages, err := perMessage()
-	must.Do(t, err)
+	messages := must.Get(perMessage())(t)
 	handled := 0
 	next := func() (string, error) { return "hi", nil }
-	err = read(t.Context(), messages, "user:ann", next, func(string) { handled++ })
+	err := read(t.Context(), messages, "user:ann", next, func(string) { handled++ })
 	expect.True(t, errors.Is(err, errTooFast) && handled >= 20 && handled <= 25, "%d messages handled, %v; want about 20", handled, err)
 }
 

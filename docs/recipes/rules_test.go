@@ -162,8 +162,7 @@ func TestDenialsHaveFieldsAndAText(t *testing.T) {
 	h := answers(core.Must(core.New([]core.Rule{core.PerHour(0).By(keyfunc.RemoteIP)})))(ok)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Code != 429 || !strings.HasPrefix(w.Body.String(), "Too many requests.") ||
-		w.Header().Get("X-RateLimit-Limit") != "0" || w.Header().Get("RateLimit") == "" {
-		t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
-	}
+	expect.True(t, w.Code == 429 && strings.HasPrefix(w.Body.String(), "Too many requests.") &&
+		w.Header().Get("X-RateLimit-Limit") == "0" && w.Header().Get("RateLimit") != "",
+		"%d %q %v", w.Code, w.Body, w.Header())
 }

@@ -40,9 +40,8 @@ func use(t *testing.T, l *core.Limiter, customer string, n int) {
 func wantLeft(t *testing.T, l *core.Limiter, customer string, year, other int) {
 	t.Helper()
 	d, err := l.UsageOf(t.Context(), "plan", "user:"+customer, bought...)
-	if err != nil || d.Degraded != nil || len(d.Results) != 2 || d.Results[0].Remaining != year || d.Results[1].Remaining != other {
-		t.Errorf("%s: got %+v, %v; want %d and %d left", customer, d, err, year, other)
-	}
+	expect.True(t, err == nil && d.Degraded == nil && len(d.Results) == 2 && d.Results[0].Remaining == year && d.Results[1].Remaining == other,
+		"%s: got %+v, %v; want %d and %d left", customer, d, err, year, other)
 }
 
 // fill makes ann use 15, grants 50 to bob, who uses 60, holds 5 of cat, and bans eve.

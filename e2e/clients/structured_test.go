@@ -26,9 +26,7 @@ type policy struct {
 func policies(t *testing.T, h http.Header, field string) (list []policy) {
 	t.Helper()
 	members, err := httpsfv.UnmarshalList(h.Values(field))
-	if err != nil {
-		t.Fatalf("%s: %v", field, err)
-	}
+	must.True(t, err == nil, "%s: %v", field, err)
 	for _, m := range members {
 		item, ok := m.(httpsfv.Item)
 		name, isString := item.Value.(string)

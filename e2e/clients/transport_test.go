@@ -164,10 +164,8 @@ func oneRequest(t *testing.T, reset time.Time) (*wire.Server, *atomic.Int32) {
 }
 
 func visit(t *testing.T, c *github.Client, url string) error {
-	r, err := c.NewRequest(t.Context(), "GET", url+"/", nil)
-	must.Do(t, err)
-	_, err = c.Do(r, nil)
-	return err
+	r := must.Get(c.NewRequest(t.Context(), "GET", url+"/", nil))(t)
+	return expect.ErrorOf(c.Do(r, nil))
 }
 
 // TestDenialsAreFinal checks that retryablehttp does not retry after the Transport has returned a denial or a LimitedError.
@@ -188,9 +186,8 @@ func TestDenialsAreFinal(t *testing.T) {
 	}
 	_, err := status(c.Get(s.URL))
 	var limited *client.LimitedError
-	if !errors.As(err, &limited) || attempts != 2 || sent.Load() != 1 {
-		t.Errorf("%v after %d attempts and %d requests, want a LimitedError after one more attempt, and nothing sent", err, attempts, sent.Load())
-	}
+	expect.True(t, errors.As(err, &limited) && attempts == 2 && sent.Load() == 1,
+		"%v after %d attempts and %d requests, want a LimitedError after one more attempt, and nothing sent", err, attempts, sent.Load())
 }
 
 // TestRenewedTokenKeepsTheLimits checks that the client of the oauth2 recipe knows the same limits after its token has changed.

@@ -33,9 +33,8 @@ func TestSuite(t *testing.T) {
 				t.Parallel()
 				outcomes := filepath.Join(t.TempDir(), "outcomes")
 				n, different := s.results(t, adapter+":"+outcomes)
-				if n != total || !maps.Equal(different, failed) {
-					t.Errorf("%d of %d cases failed: %v\nwant %d of %d, as without the limiter: %v", len(different), n, different, len(failed), total, failed)
-				}
+				expect.True(t, n == total && maps.Equal(different, failed),
+					"%d of %d cases failed: %v\nwant %d of %d, as without the limiter: %v", len(different), n, different, len(failed), total, failed)
 				checkOutcomes(t, outcomes, s.named)
 			})
 		}

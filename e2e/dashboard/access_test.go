@@ -150,9 +150,8 @@ func TestKeyboard(t *testing.T) {
 			break
 		}
 		order = append(order, at)
-		if !eval[bool](p, `parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2 && getComputedStyle(document.activeElement).outlineStyle !== "none"`) {
-			t.Errorf("%s: the focus cannot be seen", at)
-		}
+		expect.True(t, eval[bool](p, `parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2 && getComputedStyle(document.activeElement).outlineStyle !== "none"`),
+			"%s: the focus cannot be seen", at)
 		if at == "lookup-key" {
 			p.do(chromedp.KeyEvent("user:ann"), chromedp.KeyEvent(kb.Enter))
 			p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)

@@ -85,12 +85,10 @@ func TestReportOfAReplay(t *testing.T) {
 	p := openReport(t, writeReport(t, accessLog()), views[0])
 	n := eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => c.querySelector("svg rect, svg polygon")).length`)
 	expect.Equal(t, n, 4, "charts drawn (the time line and one of each rule that denies)")
-	if eval[bool](p, `[...document.querySelectorAll(".chart")].some(c => !c.closest("section, .columns > div").querySelector("table"))`) {
-		t.Error("a chart has no table beside it")
-	}
-	if !eval[bool](p, `document.querySelector(".area-denied").getBBox().height > 5 && getComputedStyle(document.querySelector(".tile")).borderLeftWidth === "5px"`) {
-		t.Error("the chart does not show what was denied, or the style is not applied")
-	}
+	expect.True(t, !eval[bool](p, `[...document.querySelectorAll(".chart")].some(c => !c.closest("section, .columns > div").querySelector("table"))`),
+		"a chart has no table beside it")
+	expect.True(t, eval[bool](p, `document.querySelector(".area-denied").getBBox().height > 5 && getComputedStyle(document.querySelector(".tile")).borderLeftWidth === "5px"`),
+		"the chart does not show what was denied, or the style is not applied")
 	text := eval[string](p, "document.body.innerText")
 	for _, want := range []string{
 		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "Dry runs would deny", "POST /login", "plan: function user", "whole seconds",
@@ -98,9 +96,8 @@ func TestReportOfAReplay(t *testing.T) {
 	} {
 		expect.True(t, strings.Contains(text, want), "the report does not say %q:\n%s", want, text)
 	}
-	if eval[bool](p, `"hit" in window || document.querySelector("main img, main script, main b > b, td b") !== null`) {
-		t.Error("text of the log was parsed as HTML")
-	}
+	expect.True(t, !eval[bool](p, `"hit" in window || document.querySelector("main img, main script, main b > b, td b") !== null`),
+		"text of the log was parsed as HTML")
 }
 
 // The policy blocks scripts that reach the page through a log.

@@ -51,9 +51,9 @@ func TestKeysThatLookAlikeShareARow(t *testing.T) {
 	}
 	p.do(chromedp.Click(chromedp.CSS("#top button")))
 	got := rows()
-	if len(got) != 12 || got[1] != "ip:203.0.113.0/24 # | rule0 | 38 | Look up" || got[9] != "ip:203.0.113.0/24 # | rule0 | 30 | Look up" || got[10] != folded[1] {
-		t.Fatalf("got %q, want all nine addresses", got)
-	}
+	must.True(t, len(got) == 12 && got[1] == "ip:203.0.113.0/24 # | rule0 | 38 | Look up" &&
+		got[9] == "ip:203.0.113.0/24 # | rule0 | 30 | Look up" && got[10] == folded[1],
+		"got %q, want all nine addresses", got)
 	p.check(installAxe(t))
 	p.do(chromedp.Click(chromedp.CSS("#top tr:nth-child(2) button")))
 	p.wait(`/^ip:203.0.113.0\/24 #\w+ of rule rule0\n+1\/1d: 0 of 1 left/.test(document.getElementById("state").innerText)`)

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -68,9 +69,7 @@ func testFlood(t *testing.T, mode string, heeds bool) (failed int, h core.Health
 	if err == nil {
 		err = json.Unmarshal(out, &others)
 	}
-	if err != nil {
-		t.Fatalf("the client: %v\n%s", err, out)
-	}
+	must.True(t, err == nil, "the client: %v\n%s", err, out)
 	answered, failed := others[http.StatusNotFound], others[http.StatusServiceUnavailable]
 	delete(others, http.StatusNotFound)
 	delete(others, http.StatusServiceUnavailable)

@@ -26,9 +26,7 @@ func newBreakerAt(t *testing.T) *breakerAt { return &breakerAt{t: t, now: time.U
 func (b *breakerAt) enter(why string) Call {
 	b.t.Helper()
 	c, err := b.Enter(b.now)
-	if err != nil {
-		b.t.Fatalf("%s: %v", why, err)
-	}
+	must.True(b.t, err == nil, "%s: %v", why, err)
 	return c
 }
 
@@ -65,9 +63,7 @@ func (b *breakerAt) trips() {
 func (b *breakerAt) recovers() {
 	b.t.Helper()
 	for b.now = b.resume; b.tripped; {
-		if !b.call(nil) {
-			b.t.Fatal("withheld in the ramp")
-		}
+		must.True(b.t, b.call(nil), "withheld in the ramp")
 	}
 }
 
@@ -322,9 +318,7 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	var owed, calls []Call
 	for range MaxCalls + 1 {
 		c, err := b.EnterOwed(b.now)
-		if err != nil {
-			t.Fatalf("a settlement: %v", err)
-		}
+		must.True(t, err == nil, "a settlement: %v", err)
 		owed = append(owed, c)
 	}
 	for range MaxCalls {

@@ -333,9 +333,8 @@ func TestLeaseKeepsItsBounds(t *testing.T) {
 		must.True(t, err == nil, "seed %d: %v", n, err)
 		all.Add(s)
 	}
-	if all.Leased < 10 || all.Asked < 10 || all.Denied < 10 || all.Returned < 10 || all.Crashes == 0 || all.Lost == 0 || all.Refunds == 0 {
-		t.Errorf("%d schedules have exercised too little: %+v", n, all)
-	}
+	expect.True(t, all.Leased >= 10 && all.Asked >= 10 && all.Denied >= 10 && all.Returned >= 10 && all.Crashes != 0 && all.Lost != 0 && all.Refunds != 0,
+		"%d schedules have exercised too little: %+v", n, all)
 }
 
 func FuzzLease(f *testing.F) {

@@ -79,9 +79,9 @@ func TestRequestsTakenOnOldTermsAreReturned(t *testing.T) {
 	c.Limits = core.MustParseLimits("99/d")
 	s.restOf(c).collect()
 	table.putBack([]part{p, {}})
-	if !ok || len(table.unused) != 1 || !slices.Equal(table.unused[0].Limits, old.limits) || table.unused[0].At.UnixMicro() != at || table.unused[0].Cost != 4 {
-		t.Errorf("decided: %v, to be returned: %+v", ok, table.unused)
-	}
+	expect.True(t, ok && len(table.unused) == 1 && slices.Equal(table.unused[0].Limits, old.limits) &&
+		table.unused[0].At.UnixMicro() == at && table.unused[0].Cost == 4,
+		"decided: %v, to be returned: %+v", ok, table.unused)
 	expect.Equal(t, s.LeaseStats().Decisions, 0, "the decision counts")
 }
 

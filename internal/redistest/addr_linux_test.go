@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -23,14 +24,8 @@ func TestFreeAddrIsReserved(t *testing.T) {
 		if _, err := other.Listen(context.Background(), "tcp", addr); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("got %v for a reserved address, want \"address already in use\"", err)
 		}
-		server, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must.Get(net.Listen("tcp", addr))(t)
+		client := must.Get(net.Dial("tcp", addr))(t)
 		client.Close()
 		server.Close()
 	}

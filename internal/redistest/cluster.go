@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // slots is the number of hash slots of a cluster.
@@ -36,7 +37,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	c.meet(t)
 	for i := range 3 {
 		from, to := i*slots/3, (i+1)*slots/3-1
-		must(t, c.client(t, i).ClusterAddSlotsRange(context.Background(), from, to).Err())
+		must.Do(t, c.client(t, i).ClusterAddSlotsRange(context.Background(), from, to).Err())
 	}
 	c.replicate(t)
 	Wait(t, "the cluster to be whole", func() bool { return c.whole(t) })
@@ -51,10 +52,9 @@ func Failover(millis int) []string {
 func (c *Cluster) meet(t testing.TB) {
 	ctx := context.Background()
 	for i, n := range c.Nodes {
-		must(t, c.client(t, i).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
-		must(t, c.client(t, 0).ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(n.Port())).Err())
-		id, err := c.client(t, i).Do(ctx, "cluster", "myid").Text()
-		must(t, err)
+		must.Do(t, c.client(t, i).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		must.Do(t, c.client(t, 0).ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(n.Port())).Err())
+		id := must.Get(c.client(t, i).Do(ctx, "cluster", "myid").Text())(t)
 		c.ids = append(c.ids, id)
 	}
 	Wait(t, "the nodes to know each other", func() bool {
@@ -80,7 +80,7 @@ func (c *Cluster) knows(nodes string) bool {
 
 func (c *Cluster) replicate(t testing.TB) {
 	for i := 3; i < 6; i++ {
-		must(t, c.client(t, i).ClusterReplicate(context.Background(), c.ids[i-3]).Err())
+		must.Do(t, c.client(t, i).ClusterReplicate(context.Background(), c.ids[i-3]).Err())
 	}
 }
 
@@ -168,7 +168,7 @@ func (c *Cluster) Move(t testing.TB, slot, to int) {
 		if len(keys) == 0 {
 			break
 		}
-		must(t, src.Do(ctx, "migrate", "127.0.0.1", c.Nodes[to].Port(), keys[0], 0, 5000).Err())
+		must.Do(t, src.Do(ctx, "migrate", "127.0.0.1", c.Nodes[to].Port(), keys[0], 0, 5000).Err())
 	}
 	c.EndMigration(t, slot, to)
 }
@@ -176,8 +176,8 @@ func (c *Cluster) Move(t testing.TB, slot, to int) {
 // BeginMigration begins to migrate a slot from one master to another. From now on, new keys go to the other.
 func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	ctx := context.Background()
-	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())
-	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
+	must.Do(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())
+	must.Do(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 }
 
 // EndMigration assigns a slot to a master. No other master may have keys of the slot. It waits until all nodes know the
@@ -185,9 +185,9 @@ func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 // previous owner. A late message about the previous owner could undo that, and then no node would own the slot.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
-	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
+	must.Do(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	for i := range 3 {
-		must(t, c.client(t, i).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
+		must.Do(t, c.client(t, i).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	}
 	Wait(t, "the nodes to agree about the slot", func() bool {
 		epoch := c.epoch(t, to)
@@ -212,11 +212,4 @@ func (c *Cluster) epoch(t testing.TB, i int) string {
 	_, info, _ := strings.Cut(c.client(t, i).ClusterInfo(context.Background()).Val(), "cluster_current_epoch:")
 	epoch, _, _ := strings.Cut(info, "\r\n")
 	return epoch
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

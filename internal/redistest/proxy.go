@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"github.com/spillgate/spillgate/internal/must"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -49,8 +50,7 @@ func (p *Proxy) Conns() int {
 // Accept begins to accept connections. After Reject, it uses the same address as before.
 func (p *Proxy) Accept(t testing.TB) {
 	t.Helper()
-	l, err := net.Listen("tcp", p.Addr)
-	must(t, err)
+	l := must.Get(net.Listen("tcp", p.Addr))(t)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listener = l

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -98,9 +100,7 @@ func TestProxyAnswersInOrder(t *testing.T) {
 		replies = append(replies, cmd.String())
 	}
 	for i, want := range []string{"first", "OOM", "maxmemory-policy", "OOM", "last"} {
-		if !strings.Contains(replies[i], want) {
-			t.Errorf("reply %d is %q, want %q in it", i, replies[i], want)
-		}
+		expect.True(t, strings.Contains(replies[i], want), "reply %d is %q, want %q in it", i, replies[i], want)
 	}
 }
 
@@ -109,10 +109,7 @@ func TestProxyEndsConnections(t *testing.T) {
 	for end, want := range map[redistest.End]error{redistest.EOF: io.EOF, redistest.Reset: syscall.ECONNRESET} {
 		p := redistest.StartProxy(t, server.Addr)
 		p.Fault.Store(redistest.Fault{Lose: redistest.Replies, End: end, Every: true})
-		c, err := net.Dial("tcp", p.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", p.Addr))(t)
 		defer c.Close()
 		if _, err := io.WriteString(c, "*1\r\n$4\r\nPING\r\n"); err != nil {
 			t.Fatal(err)

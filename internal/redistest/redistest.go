@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // waitTimeout bounds each wait of a test for a server.
@@ -63,9 +64,7 @@ func binary(t testing.TB) string {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--logfile", "redis.log",
 		"--enable-debug-command", "yes",

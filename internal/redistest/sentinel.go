@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A Sentinel is a master with a replica and three sentinels that watch them.
@@ -50,9 +51,9 @@ func (s *Sentinel) startSentinel(t testing.TB) string {
 	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor %[2]s 127.0.0.1 %[3]d 2\n"+
 		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 1000\nlogfile sentinel.log\ndir %[4]s\n",
 		addr[strings.LastIndex(addr, ":")+1:], MasterName, s.Master.Port(), filepath.Dir(conf))
-	must(t, os.WriteFile(conf, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(conf, []byte(text), 0o600))
 	cmd := exec.Command(binary(t), conf, "--sentinel")
-	must(t, cmd.Start())
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -68,10 +68,9 @@ func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 		t.Fatalf("%d results", len(results)-1)
 	}
 	for i, r := range results[1:] {
-		if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) || r.Remaining < 0 || r.Remaining > r.Quota() ||
-			r.RetryAfter < 0 || r.RefillAfter < 0 || r.ResetAfter < 0 {
-			t.Errorf("result %d: %+v", i, r)
-		}
+		expect.True(t, r.Limit == claims[0].Limits[i] && r.Rule == "rule" && r.Allowed == (r.RetryAfter == 0) && r.Remaining >= 0 &&
+			r.Remaining <= r.Quota() && r.RetryAfter >= 0 && r.RefillAfter >= 0 && r.ResetAfter >= 0,
+			"result %d: %+v", i, r)
 	}
 	settleErr := fakeStore(t, reply).Settle(ctx, settledAt(time.Now(), claims...))
 	expect.True(t, settleErr != nil || err != nil, "one reply decides a take, and settles it")

@@ -8,15 +8,13 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // jobOf returns the job of a request, ready to be run.
-func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
-	j, err := s.decider.layout.newTake(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+func (s *Store) jobOf(t must.T, claims ...core.Claim) *job {
+	j := must.Get(s.decider.layout.newTake(claims))(t)
 	j.prepare(false)
 	return j
 }

@@ -462,9 +462,8 @@ func TestRefundReportsTheStateAfterIt(t *testing.T) {
 	j := s.jobOf(t, claim)
 	s.mustRun(t, j)
 	j = s.decider.settlePart(context.Background(), j, false)
-	if j.err != nil || j.usages[0].retry <= 0 || j.usages[1].retry != 0 || j.usages[0].Remaining != 0 || j.usages[1].Remaining != 7 {
-		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
-	}
+	expect.True(t, j.err == nil && j.usages[0].retry > 0 && j.usages[1].retry == 0 && j.usages[0].Remaining == 0 && j.usages[1].Remaining == 7,
+		"%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
 }
 
 // A job that refunds its charge, because another job was denied, reports what remains after the refund.

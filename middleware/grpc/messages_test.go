@@ -46,8 +46,7 @@ func send(t *testing.T, conn *grpc.ClientConn, n int) (header, trailer metadata.
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, stream)
-	must.Do(t, err)
+	s := must.Get(conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, stream))(t)
 	for range n {
 		if s.SendMsg(wrapperspb.String("m")) != nil {
 			break // RecvMsg says why
@@ -86,9 +85,9 @@ func TestMessages(t *testing.T) {
 	} {
 		got := 0
 		_, trailer, err := send(t, (&service{stream: receive(&got)}).serve(t, nil, row.interceptors(counted(5))), 8)
-		if got != row.want || status.Code(err) != codes.ResourceExhausted || len(trailer["grpc-retry-pushback-ms"]) != 1 || len(trailer["x-ratelimit-remaining"]) != 1 {
-			t.Errorf("%s: the handler got %d messages, want %d; the stream ended with %v, trailer %v", why, got, row.want, err, trailer)
-		}
+		expect.True(t, got == row.want && status.Code(err) == codes.ResourceExhausted &&
+			len(trailer["grpc-retry-pushback-ms"]) == 1 && len(trailer["x-ratelimit-remaining"]) == 1,
+			"%s: the handler got %d messages, want %d; the stream ended with %v, trailer %v", why, got, row.want, err, trailer)
 	}
 }
 
@@ -294,11 +293,10 @@ func TestInitialMetadata(t *testing.T) {
 		check("unary, "+way, err, header, trailer, way == "send")
 	}
 	for _, way := range []string{"set", "send", "send by context"} {
-		c, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
-		must.Do(t, err)
+		c := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream))(t)
 		_ = c.SendMsg(wrapperspb.String(way))
 		_ = c.CloseSend()
-		err = c.RecvMsg(new(emptypb.Empty))
+		err := c.RecvMsg(new(emptypb.Empty))
 		header, _ := c.Header()
 		check("stream, "+way, err, header, c.Trailer(), way == "send by context")
 	}
@@ -325,8 +323,7 @@ func TestTransport(t *testing.T) {
 		return next(srv, s)
 	}, grpclimit.Stream(counted(9))})
 	must.Do(t, conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)))
-	c, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
-	must.Do(t, err)
+	c := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream))(t)
 	_ = c.RecvMsg(new(emptypb.Empty))
 }
 

@@ -65,12 +65,11 @@ func TestRequest(t *testing.T) {
 	want := ""
 	l := asked(func(r *http.Request) {
 		key, err := keyfunc.RemoteIP(r)
-		if r.Method != http.MethodPost || r.URL.Path != want || r.URL.EscapedPath() != want || r.RequestURI != want || core.RoutePattern(r) != want {
-			t.Errorf("%s %s, %s, pattern %q, want %s", r.Method, r.URL, r.RequestURI, core.RoutePattern(r), want)
-		}
-		if key != "ip:127.0.0.1" || err != nil || r.Host != "example.com" || r.TLS == nil || !r.TLS.HandshakeComplete || !r.ProtoAtLeast(2, 0) || r.ContentLength != -1 {
-			t.Errorf("key %q, %v; host %q, TLS %v, %s, length %d", key, err, r.Host, r.TLS, r.Proto, r.ContentLength)
-		}
+		expect.True(t, r.Method == http.MethodPost && r.URL.Path == want && r.URL.EscapedPath() == want && r.RequestURI == want && core.RoutePattern(r) == want,
+			"%s %s, %s, pattern %q, want %s", r.Method, r.URL, r.RequestURI, core.RoutePattern(r), want)
+		expect.True(t, key == "ip:127.0.0.1" && err == nil && r.Host == "example.com" && r.TLS != nil &&
+			r.TLS.HandshakeComplete && r.ProtoAtLeast(2, 0) && r.ContentLength == -1,
+			"key %q, %v; host %q, TLS %v, %s, length %d", key, err, r.Host, r.TLS, r.Proto, r.ContentLength)
 		if h := r.Header; h.Get("Content-Type") != "application/grpc" || !strings.Contains(h.Get("User-Agent"), "grpc-go") || h.Get("X-Tenant") != "acme" || len(h["X-Many"]) != 2 || h.Get("Token-Bin") != "\x00\xff" {
 			t.Errorf("header %q", h)
 		}
@@ -93,15 +92,14 @@ func TestRequest(t *testing.T) {
 		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			return next(srv, inContext{s, user(s.Context())})
 		}, grpclimit.Stream(l)))
-	conn, err := grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"})))
-	must.Do(t, err)
+	conn := must.Get(grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"}))))(t)
 	defer func() { _ = conn.Close() }()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-tenant", "acme", "x-many", "1", "x-many", "2", "token-bin", "\x00\xff",
 		"authorization", "the authorization", "traceparent", "the traceparent", "x-forwarded-for", "the x-forwarded-for")
 	want = unary
 	expect.NoError(t, conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)), "Invoke")
 	want = stream
-	_, _, err = callStream(ctx, conn)
+	_, _, err := callStream(ctx, conn)
 	expect.NoError(t, err, "the call")
 }
 
@@ -218,8 +216,7 @@ func TestOutcomeBytes(t *testing.T) {
 		return 1
 	}}}))
 	for _, m := range []any{wrapperspb.String("ann"), legacy{}, "not protobuf"} {
-		_, err := grpclimit.Unary(l)(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return m, nil })
-		must.Do(t, err)
+		must.Get(grpclimit.Unary(l)(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return m, nil }))(t)
 	}
 	expect.Elements(t, got, []int64{5 + 5, 5 + 7, 5}, "the bytes")
 }

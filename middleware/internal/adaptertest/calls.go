@@ -219,9 +219,8 @@ func testCallOutcome(t *testing.T, a Adapter) {
 				want := bare.send(row.call.request(bare.URL))
 				o := a.outcomeOf(t, handle, http2, func(s *server) {
 					got := s.send(row.call.request(s.URL))
-					if got.StatusCode != want.StatusCode || got.body != want.body || !reflect.DeepEqual(got.Trailer, want.Trailer) {
-						t.Errorf("got %d %q %v, without a limiter %d %q %v", got.StatusCode, got.body, got.Trailer, want.StatusCode, want.body, want.Trailer)
-					}
+					expect.True(t, got.StatusCode == want.StatusCode && got.body == want.body && reflect.DeepEqual(got.Trailer, want.Trailer),
+						"got %d %q %v, without a limiter %d %q %v", got.StatusCode, got.body, got.Trailer, want.StatusCode, want.body, want.Trailer)
 				})
 				expect.True(t, o.Status == row.status && o.Err == nil && o.Bytes == int64(len(want.body)),
 					"the outcome is %+v, want status %d", o, row.status)

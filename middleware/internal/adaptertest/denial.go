@@ -130,9 +130,8 @@ func testDenyHandler(t *testing.T, a Adapter) {
 	got := a.serve(t, single(Guard{Limiter: scripted(empty), Deny: deny})).get("/")
 	got.wantStatus(t, http.StatusTeapot)
 	got.wantLimiting(t, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")...)
-	if got.body != "<html>api 1" || strings.Contains(got.Header.Get("Content-Type"), "json") || got.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("header %v, body %q", got.Header, got.body)
-	}
+	expect.True(t, got.body == "<html>api 1" && !strings.Contains(got.Header.Get("Content-Type"), "json") && got.Header.Get("Cache-Control") == "no-store",
+		"header %v, body %q", got.Header, got.body)
 	a.serve(t, single(Guard{Limiter: scripted(half), Deny: deny})).get("/").wantStatus(t, 200)
 }
 

@@ -119,9 +119,8 @@ func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
 func wantSameAnswer(t *testing.T, one, other reply) {
 	one.Header.Del("Date")
 	other.Header.Del("Date")
-	if one.StatusCode != other.StatusCode || one.body != other.body || !reflect.DeepEqual(one.Header, other.Header) {
-		t.Errorf("status %d, header %v, body %s\nwritten by a handler: %d, %v, %s", one.StatusCode, one.Header, one.body, other.StatusCode, other.Header, other.body)
-	}
+	expect.True(t, one.StatusCode == other.StatusCode && one.body == other.body && reflect.DeepEqual(one.Header, other.Header),
+		"status %d, header %v, body %s\nwritten by a handler: %d, %v, %s", one.StatusCode, one.Header, one.body, other.StatusCode, other.Header, other.body)
 }
 
 // testErrorHandler checks that an error handler gets each error, and writes the whole response.

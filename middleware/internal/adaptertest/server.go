@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // timeout bounds every wait of the suite.
@@ -67,9 +68,7 @@ func (s *server) request(line string) reply {
 func (s *server) do(method, path string, fields ...string) reply {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.URL+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, ": ")
 		r.Header.Add(name, value)
@@ -80,14 +79,10 @@ func (s *server) do(method, path string, fields ...string) reply {
 func (s *server) send(r *http.Request) reply {
 	s.t.Helper()
 	resp, err := s.Client().Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return reply{resp, string(body), s.problemType}
 }
 

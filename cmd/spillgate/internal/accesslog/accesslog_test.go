@@ -153,9 +153,9 @@ func TestFormatsAreDetectedAndRead(t *testing.T) {
 			if w.formats != "" && tt.want.Host == "" { // a name in front of the client may be a virtual host
 				got.Host = ""
 			}
-			if !reflect.DeepEqual(got, tt.want) || r.Format != tt.format || r.Entries != 1 || r.BadSum != 0 || r.First.Timed != (tt.want.Duration >= 0) || r.First.Statuses != (tt.want.Status > 0) {
-				t.Errorf("%q %s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", w.before, tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
-			}
+			expect.True(t, reflect.DeepEqual(got, tt.want) && r.Format == tt.format && r.Entries == 1 && r.BadSum == 0 &&
+				r.First.Timed == (tt.want.Duration >= 0) && r.First.Statuses == (tt.want.Status > 0),
+				"%q %s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", w.before, tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
 		}
 	}
 }
@@ -171,9 +171,9 @@ func TestLinesInJSON(t *testing.T) {
 			text := "\ufeff" + `{"time":"2025-10-10T13:55:36.9Z", "` + field + `": ` + string(line) + `, "stream":"stdout"}` + "\nnonsense\n{}\n" + `{"log":"\n","message":"\n","MESSAGE":"\n"}`
 			for _, format := range []string{"", tt.format} {
 				r, got := lastOf(t, strings.NewReader(text), Options{Format: format})
-				if r.Format != tt.format || r.Entries != 1 || r.BadSum != 2 || r.Lines != 4 || got.Client != tt.want.Client || got.Target != tt.want.Target || !got.At.Equal(tt.want.At) {
-					t.Errorf("%s in %s: got %s, %d of %d lines, bad %v, %+v", tt.format, field, r.Format, r.Entries, r.Lines, r.Bad, got)
-				}
+				expect.True(t, r.Format == tt.format && r.Entries == 1 && r.BadSum == 2 && r.Lines == 4 &&
+					got.Client == tt.want.Client && got.Target == tt.want.Target && got.At.Equal(tt.want.At),
+					"%s in %s: got %s, %d of %d lines, bad %v, %+v", tt.format, field, r.Format, r.Entries, r.Lines, r.Bad, got)
 			}
 		}
 	}
@@ -416,10 +416,9 @@ func TestBadLinesAreCountedAndReported(t *testing.T) {
 	text := good + "\nnonsense\n\n" + `1.2.3.4 - - [10/Oct/2025:13:55:36 +0000] "\x16\x03\x01" 400 0 "-" "-"` + "\n" + strings.Repeat("x", maxLine+300_000) + "\n" + good + "\n" +
 		`1.2.3.4 - - [10/Foo/2025:13:55:36 +0000] "GET / HTTP/1.1" 400 0 "-" "-"`
 	r, _ := lastOf(t, strings.NewReader(text), Options{})
-	if r.Entries != 2 || r.Others != 1 || r.BadSum != 3 || r.Lines != 7 || r.Bad[0].Line != 2 || r.Bad[1].Line != 5 || r.Bad[2].Line != 7 ||
-		!strings.Contains(r.Bad[1].Why, "longer than") || !strings.Contains(r.Bad[2].Why, "10/Foo/2025") {
-		t.Errorf("got %d entries, %d others, %d bad of %d lines: %v", r.Entries, r.Others, r.BadSum, r.Lines, r.Bad)
-	}
+	expect.True(t, r.Entries == 2 && r.Others == 1 && r.BadSum == 3 && r.Lines == 7 && r.Bad[0].Line == 2 && r.Bad[1].Line == 5 &&
+		r.Bad[2].Line == 7 && strings.Contains(r.Bad[1].Why, "longer than") && strings.Contains(r.Bad[2].Why, "10/Foo/2025"),
+		"got %d entries, %d others, %d bad of %d lines: %v", r.Entries, r.Others, r.BadSum, r.Lines, r.Bad)
 	text = ""
 	for _, end := range []string{` 12ms`, `" 200 5 "- 12ms`, `" 200 5 "-"`, `" 200 5 "-" x" 12ms`, `" 200 5 "-" "x 12ms`, `" 200 5 "-" "x" 12`} {
 		text += `1.2.3.4 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1` + end + "\n"
@@ -438,9 +437,8 @@ func TestFieldsByName(t *testing.T) {
 	fields := map[string]string{"client": "http.peer", "time": "when", "method": "m", "path": "p", "header:x-api-key": "key"}
 	line := `{"when":1760104536,"http":{"peer":"::1"},"m":"GET","p":"/","key":"k"}`
 	r, e := lastOf(t, strings.NewReader(line), Options{Fields: fields})
-	if r.Format != "json" || e.Client != "::1" || e.Header.Get("X-Api-Key") != "k" || !e.Seconds || !r.Knows("X-Api-Key") || r.Knows("X-Other") {
-		t.Errorf("got %s, %+v", r.Format, e)
-	}
+	expect.True(t, r.Format == "json" && e.Client == "::1" && e.Header.Get("X-Api-Key") == "k" && e.Seconds && r.Knows("X-Api-Key") && !r.Knows("X-Other"),
+		"got %s, %+v", r.Format, e)
 }
 
 func TestNoFormatFits(t *testing.T) {
@@ -531,9 +529,9 @@ func fuzz(f *testing.F, format string) {
 			if err := p.Parse(line, &e); err != nil {
 				continue
 			}
-			if e.Client == "" || !isMethod(e.Method) || e.Target == "" || e.Status < 0 || e.Status > 999 || e.Duration < -1 || e.At.Year() < 1990 || e.At.Year() > 2200 {
-				t.Fatalf("%q: got %+v", line, e)
-			}
+			must.True(t, e.Client != "" && isMethod(e.Method) && e.Target != "" && e.Status >= 0 &&
+				e.Status <= 999 && e.Duration >= -1 && e.At.Year() >= 1990 && e.At.Year() <= 2200,
+				"%q: got %+v", line, e)
 		}
 	})
 }

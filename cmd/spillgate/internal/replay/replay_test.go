@@ -100,9 +100,8 @@ func TestRulesThatNeedMoreAreLeftOut(t *testing.T) {
 	log := expect.KeepLog(t)
 	rep := run(t, src, Options{Knows: func(need string) bool { return need == "header X-A" }}, entries{e, e, keyless})
 	expect.True(t, rep.Failed == 1 && log.String() == "", "%d failed, logged %s", rep.Failed, log)
-	if len(rep.Rules) != 1 || rep.Rules[0].Denied != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
-		t.Errorf("got %+v", rep)
-	}
+	expect.True(t, len(rep.Rules) == 1 && rep.Rules[0].Denied == 1 && rep.LeftOut["a"] == "function user" && rep.LeftOut["c"] == "header Authorization, header X-B",
+		"got %+v", rep)
 	rep = run(t, src, Options{}, entries{e})
 	expect.True(t, len(rep.Rules) == 0 && rep.Requests == 1, "without any rule: got %+v", rep)
 }

@@ -57,9 +57,8 @@ func handMade() (log entries) {
 
 func TestBurstsOfASmallLog(t *testing.T) {
 	rep := run(t, perIP, 100, handMade())
-	if rep.Requests != 31 || rep.Clients != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(10*time.Second)) || rep.MayHit != 0 || rep.TooFew != 0 {
-		t.Errorf("got %+v", rep)
-	}
+	expect.True(t, rep.Requests == 31 && rep.Clients == 3 && rep.From.Equal(noon) && rep.To.Equal(noon.Add(10*time.Second)) && rep.MayHit == 0 && rep.TooFew == 0,
+		"got %+v", rep)
 	for _, tt := range []struct {
 		rate string
 		hit  []int // by bursts of 1, 9, 10, 17, 18, 19, 20
@@ -211,9 +210,8 @@ func TestHalvesStartWithEmptyBuckets(t *testing.T) {
 func TestCheckLearnsFromTheFirstHalf(t *testing.T) {
 	r := Rate{limit: core.PerSecond(1)}
 	c := (&Report{Keep: 100}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 7, 8))
-	if c.Burst != 7 || c.Limit != "1/s;burst=7" || c.Learned != 2 || c.Clients != 4 || c.Hit != 1 || c.Percent != 25 || c.Promised != 0 || c.Holds() {
-		t.Errorf("got %+v", c)
-	}
+	expect.True(t, c.Burst == 7 && c.Limit == "1/s;burst=7" && c.Learned == 2 && c.Clients == 4 && c.Hit == 1 && c.Percent == 25 && c.Promised == 0 && !c.Holds(),
+		"got %+v", c)
 	c = (&Report{Keep: 85}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8))
 	expect.True(t, c.Hit == 1 && c.Holds(), "20%% are hit, 15%% promised: got %+v", c)
 }

@@ -54,9 +54,8 @@ func (v Version[E, C, H, M, R]) testErrorHandler(t *testing.T) {
 		})
 		w := serve(e, http.MethodGet, "/")
 		want := fmt.Sprintf("{\"oops\":%q}\n", http.StatusText(row.status))
-		if w.Code != row.status || w.Body.String() != want || !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
-			t.Errorf("%s: %d %v %s, want %s", row.why, w.Code, w.Header(), w.Body, want)
-		}
+		expect.True(t, w.Code == row.status && w.Body.String() == want && strings.HasPrefix(w.Header().Get("Content-Type"), "application/json"),
+			"%s: %d %v %s, want %s", row.why, w.Code, w.Header(), w.Body, want)
 	}
 }
 
@@ -104,9 +103,8 @@ func (v Version[E, C, H, M, R]) testMiddlewareHandlesTheDenial(t *testing.T) {
 	}, v.limit(core.PerHour(0).By(anyone)))
 	e.Add(http.MethodGet, "/", nothing[C])
 	w := serve(e, http.MethodGet, "/")
-	if w.Code != http.StatusTeapot || w.Body.String() != "<html>" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
-	}
+	expect.True(t, w.Code == http.StatusTeapot && w.Body.String() == "<html>" && strings.HasPrefix(w.Header().Get("Content-Type"), "text/html"),
+		"%d %v %s", w.Code, w.Header(), w.Body)
 }
 
 // testErrorOfTheHandler checks that the adapter passes on the error of an admitted request.

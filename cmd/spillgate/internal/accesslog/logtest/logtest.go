@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -37,9 +38,6 @@ func Rules(t interface {
 	Fatal(args ...any)
 }, src string) *rulefile.File {
 	t.Helper()
-	f, err := rulefile.Offline("f", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(rulefile.Offline("f", []byte(src)))(t)
 	return f
 }
