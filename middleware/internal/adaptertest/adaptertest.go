@@ -121,7 +121,6 @@ var anyPlace = []group{
 	{"trailers", testTrailers},
 	{"response trailers", testResponseTrailers},
 	{"SetCost", testSetCost},
-	{"unwatched writer", testUnwatchedWriter},
 	{"at once", testAtOnce},
 	{"call denial", testCallDenial},
 	{"call failure", testCallFailure},

@@ -215,7 +215,7 @@ func testCallOutcome(t *testing.T, a Adapter) {
 					_, _ = io.Copy(io.Discard, r.Body)
 					row.answer(w)
 				}
-				bare := serveHandler(t, a.Build(App{Routes: []Route{{Pattern: "/", Handler: handle}}}), http2)
+				bare := serveHandler(t, a.Build(handling(handle)), http2)
 				want := bare.send(row.call.request(bare.URL))
 				o := a.outcomeOf(t, handle, http2, func(s *server) {
 					got := s.send(row.call.request(s.URL))
@@ -375,8 +375,7 @@ func testCallDenial(t *testing.T, a Adapter) {
 		for name, c := range callers {
 			for _, http2 := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %s, HTTP/2 %v", row.why, name, http2), func(t *testing.T) {
-					app := single(Guard{Limiter: scripted(row.results...)})
-					app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
+					app := handling(mustNotServe(t), Guard{Limiter: scripted(row.results...)})
 					s := serveHandler(t, a.Build(app), http2)
 					got := s.send(c.request(s.URL))
 					expect.Equal(t, got.wantCallDenial(t, c, want), body.Detail, "message as in the problem")

@@ -56,11 +56,13 @@ var failures = []failure{
 func testFailure(t *testing.T, a Adapter) {
 	for _, row := range failures {
 		t.Run(row.why, func(t *testing.T) {
-			app := single(Guard{Limiter: row.limiter()})
-			app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
+			app := handling(mustNotServe(t), Guard{Limiter: row.limiter()})
 			s := a.serve(t, app)
 			got := s.get("/")
-			wantSameAnswer(t, got, a.loggedAnswer(t, app, row.kind))
+			var logged error
+			app.Guards[0].Log = func(err error) { logged = err }
+			wantSameAnswer(t, got, a.serve(t, app).get("/"))
+			expect.ErrorIs(t, logged, row.kind, "logged")
 			body := got.problem(t, row.status)
 			kind, retry := "about:blank", []string(nil)
 			if row.status == http.StatusServiceUnavailable {
@@ -107,15 +109,6 @@ func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
 	return nil
 }
 
-// loggedAnswer returns the response of app if its error handler logs the error, which must be kind, and calls WriteError.
-func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
-	var logged error
-	app.Guards[0].Log = func(err error) { logged = err }
-	got := a.serve(t, app).get("/")
-	expect.ErrorIs(t, logged, kind, "logged")
-	return got
-}
-
 func wantSameAnswer(t *testing.T, one, other reply) {
 	one.Header.Del("Date")
 	other.Header.Del("Date")
@@ -134,9 +127,7 @@ func testErrorHandler(t *testing.T, a Adapter) {
 				w.WriteHeader(http.StatusTeapot)
 				_, _ = io.WriteString(w, "<html>")
 			}
-			app := single(Guard{Limiter: row.limiter(), Fail: fail})
-			app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
-			got := a.serve(t, app).get("/")
+			got := a.serve(t, handling(mustNotServe(t), Guard{Limiter: row.limiter(), Fail: fail})).get("/")
 			got.wantStatus(t, http.StatusTeapot)
 			got.wantLimiting(t)
 			expect.True(t, got.body == "<html>" && !strings.Contains(got.Header.Get("Content-Type"), "json") && calls.Load() == 1,
@@ -159,9 +150,7 @@ func CheckOpaque(t *testing.T, guard func(Guard) func(http.Handler) http.Handler
 	var failure error
 	limit := guard(Guard{Limiter: newLimiter(new(core.MemoryStore), login), Log: func(err error) { failure = err }})
 	w := httptest.NewRecorder()
-	limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		t.Error("the handler ran")
-	})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+	limit(mustNotServe(t)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
 	expect.True(t, w.Code == http.StatusInternalServerError && errors.Is(failure, core.ErrInvalid) && strings.Contains(failure.Error(), advice),
 		"status %d, error %v", w.Code, failure)
 }

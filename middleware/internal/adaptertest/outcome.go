@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -235,31 +234,28 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 	}
 }
 
-// testUnwatchedWriter checks that a handler whose outcome no rule needs gets the same writer as without the middleware: one of
+// testResponseWriter checks that a handler whose outcome no rule needs gets the same writer as without the middleware: one of
 // the same type, directly on the server's writer.
-func testUnwatchedWriter(t *testing.T, a Adapter) {
+func testResponseWriter(t *testing.T, a Adapter) {
 	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()
-	if err := other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, CostAfter: ends.final,
-		Match: func(*http.Request) bool { return false }}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, CostAfter: ends.final,
+		Match: func(*http.Request) bool { return false }}}))
 	for why, l := range map[string]*core.Limiter{"no hold": counting(9), "in flight": inFlight, "a rule that does not apply": other} {
-		var came, got http.ResponseWriter
-		app := a.Build(App{Guards: []Guard{{Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
-		bare := a.Build(App{Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
-		var types []reflect.Type
-		var above []bool
-		for _, h := range []http.Handler{app, bare} {
-			s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				came = w
-				h.ServeHTTP(w, r)
-			}), false)
-			s.get("/").wantStatus(t, 200)
-			types = append(types, reflect.TypeOf(got))
-			above = append(above, innermost(got) == came)
+		for _, http2 := range []bool{false, true} {
+			var seen []string
+			for _, guards := range [][]Guard{nil, {{Limiter: l}}} {
+				var came http.ResponseWriter
+				app := a.Build(handling(func(w http.ResponseWriter, _ *http.Request) {
+					deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+					seen = append(seen, fmt.Sprintf("%T, directly on the server's: %v, %s, %v", w, innermost(w) == came, optional(w), deadline))
+				}, guards...))
+				serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					came = w
+					app.ServeHTTP(w, r)
+				}), http2).get("/").wantStatus(t, 200)
+			}
+			expect.Equal(t, seen[1], seen[0], "%s, HTTP/2 %v: the writer", why, http2)
 		}
-		expect.Equal(t, above[0], above[1], "%s: the handler got another writer", why)
-		expect.True(t, types[0] == types[1], "%s: the handler got a %v, without the middleware a %v", why, types[0], types[1])
 	}
 }

@@ -130,10 +130,28 @@ var cleaners = map[string]func(*url.URL){
 	"decode first": func(u *url.URL) { u.Path, u.RawPath = path.Clean(u.Path), "" },
 }
 
+// cleaning returns a middleware that changes the URL of a request.
+func cleaning(change func(*url.URL)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			change(r.URL)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// serveTo sends h a request for a target, as a server reads it, and returns the status.
+func serveTo(t *testing.T, h http.Handler, method, target string) int {
+	r, w := httptest.NewRequest(method, "http://localhost/", nil), httptest.NewRecorder()
+	r.URL = must.Get(url.ParseRequestURI(target))(t)
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
 // oddPaths are paths that a middleware may turn into "/login".
 var oddPaths = []string{
 	"/login", "/login/", "//login", "/login//", "//login/", "/x/../login", "/x/y/../../login", "/./login", "/x/..//login/.", "/../login",
-	"/log%69n", "/log%69n/", "//log%69n", "/%6Cogin//", "/x%2F..%2Flogin", "/x/%2e%2e/login", "/x/..%2Flogin", "%2Flogin", "/%2Flogin", "/login%2F",
+	"/log%69n", "/log%69n/", "//log%69n", "/%6Cogin//", "/x%2F..%2Flogin", "/x/%2e%2e/login", "/x/..%2Flogin", "/%2Flogin", "/login%2F",
 	"/login;x", "/login/;x", "/login%3B", "/login?x", "/login/?x#y", "/login/.", "/login/x/..",
 }
 
@@ -147,33 +165,22 @@ func testOddPaths(t *testing.T, a Adapter) {
 		"Pattern": {Key: keyfunc.Pattern, Limits: limit},
 	} {
 		for name, change := range cleaners {
-			clean := func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					change(r.URL)
-					next.ServeHTTP(w, r)
-				})
-			}
 			for _, inside := range []bool{true, false} {
 				logins := 0
 				app := App{Guards: []Guard{{Limiter: newLimiter(new(core.MemoryStore), rule)}}, Routes: []Route{
 					{Pattern: "/login", Handler: func(http.ResponseWriter, *http.Request) { logins++ }},
 					{Pattern: "/{a}/{b}", Handler: ok}, {Pattern: "/{a}/{b}/{c}", Handler: ok},
 				}}
-				if app.Clean = clean; name == "none" {
-					app.Clean = nil
+				h := cleaning(change)(a.Build(app))
+				if inside && name != "none" {
+					app.Clean = cleaning(change)
 				}
-				h := a.Build(app)
-				if !inside {
-					app.Clean = nil
-					h = clean(a.Build(app))
+				if inside {
+					h = a.Build(app)
 				}
 				for range 2 {
 					for _, p := range oddPaths {
-						r := httptest.NewRequest(http.MethodPost, "http://localhost/", nil)
-						if u, err := url.ParseRequestURI(p); err == nil {
-							r.URL = u
-							h.ServeHTTP(httptest.NewRecorder(), r)
-						}
+						serveTo(t, h, http.MethodPost, p)
 					}
 				}
 				if logins > 1 || logins == 0 && name == "none" {

@@ -27,17 +27,20 @@ type server struct {
 	problemType string // the content type of default pages
 }
 
-func (a Adapter) serve(t testing.TB, app App) *server {
-	s := serveHandler(t, a.Build(app), false)
+func (a Adapter) serve(t testing.TB, app App, configure ...func(*http.Server)) *server {
+	s := serveHandler(t, a.Build(app), false, configure...)
 	if a.ProblemType != "" {
 		s.problemType = a.ProblemType
 	}
 	return s
 }
 
-func serveHandler(t testing.TB, h http.Handler, http2 bool) *server {
+func serveHandler(t testing.TB, h http.Handler, http2 bool, configure ...func(*http.Server)) *server {
 	s := &server{httptest.NewUnstartedServer(h), t, "application/problem+json"}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for _, f := range configure {
+		f(s.Config)
+	}
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
 	} else {
@@ -117,8 +120,16 @@ func (r reply) wantLimiting(t testing.TB, want ...string) {
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 // single is an App with one guard and the handler ok at "/".
-func single(g Guard) App {
-	return App{Guards: []Guard{g}, Routes: []Route{{Pattern: "/", Handler: ok}}}
+func single(g Guard) App { return handling(ok, g) }
+
+// handling is an App with a handler at "/".
+func handling(h http.HandlerFunc, guards ...Guard) App {
+	return App{Guards: guards, Routes: []Route{{Pattern: "/", Handler: h}}}
+}
+
+// mustNotServe is a handler of requests that are not admitted.
+func mustNotServe(t *testing.T) http.HandlerFunc {
+	return func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 }
 
 // A script is a store that returns fixed results and records the requested keys.

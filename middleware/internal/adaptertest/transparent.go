@@ -181,27 +181,6 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// testResponseWriter checks that the handler gets the same writer as without the middleware.
-func testResponseWriter(t *testing.T, a Adapter) {
-	h := func(w http.ResponseWriter, _ *http.Request) {
-		_, flusher := w.(http.Flusher)
-		_, hijacker := w.(http.Hijacker)
-		_, readerFrom := w.(io.ReaderFrom)
-		_, inner := innermost(w).(io.ReaderFrom)
-		deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
-		_, _ = fmt.Fprintf(w, "%T %T %v %v %v %v %v", w, innermost(w), flusher, hijacker, readerFrom, inner, deadline)
-	}
-	for _, http2 := range []bool{false, true} {
-		seen := map[string]bool{}
-		for name, s := range guardedAndNot(t, a, h, http2) {
-			if name != "with CostAfter" {
-				seen[s.get("/").body] = true
-			}
-		}
-		expect.Equal(t, len(seen), 1, "the writer differs: %v", seen)
-	}
-}
-
 // testStreaming checks server-sent events: each event reaches the client before the next is written.
 func testStreaming(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
@@ -301,7 +280,7 @@ func testEarlyHints(t *testing.T, a Adapter) {
 // testExpectContinue checks that the server asks for the body when the handler reads it, and never for a denied request.
 func testExpectContinue(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
-	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(1)}}, Routes: []Route{{Pattern: "/", Handler: h}}})
+	s := a.serve(t, handling(h, Guard{Limiter: counting(1)}))
 	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = timeout
 	for _, row := range []struct {
 		why    string

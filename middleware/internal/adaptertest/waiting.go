@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -75,12 +74,11 @@ func testWaitingBody(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		l, _, _ := waitFor(wait)
 		var sent, before atomic.Int64
-		app := a.Build(App{Guards: []Guard{{Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
+		s := serveHandler(t, a.Build(handling(func(w http.ResponseWriter, r *http.Request) {
 			before.Store(sent.Load())
 			_, _ = io.Copy(io.Discard, r.Body)
 			ok(w, r)
-		}}}})
-		s := serveHandler(t, app, http2)
+		}, Guard{Limiter: l})), http2)
 		s.Client().Transport.(*http.Transport).ExpectContinueTimeout = timeout
 		r, _ := http.NewRequest(http.MethodPost, s.URL, io.LimitReader(countedZeros{&sent}, size))
 		r.Header.Set("Expect", "100-continue")
@@ -106,9 +104,7 @@ func (z countedZeros) Read(b []byte) (int, error) {
 func testWaitingClientGone(t *testing.T, a Adapter) {
 	for _, way := range []struct{ http2, body bool }{{false, false}, {true, false}, {true, true}} {
 		l, store, begun := waitFor(time.Hour)
-		app := single(Guard{Limiter: l})
-		app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
-		<-disconnect(t, a, app, way.http2, way.body, begun)
+		<-disconnect(t, a, handling(mustNotServe(t), Guard{Limiter: l}), way.http2, way.body, begun)
 		waiting, charged := l.StoreHealth().Waiting, store.charged.Load()
 		expect.True(t, waiting == 0 && charged == 0, "%+v: %d wait, %d charged", way, waiting, charged)
 	}
@@ -118,10 +114,9 @@ func testWaitingClientGone(t *testing.T, a Adapter) {
 // does not notice: the request's place is free at its turn, and the handler cannot read the body.
 func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	l, store, begun := waitFor(150 * time.Millisecond)
-	app := single(Guard{Limiter: l})
-	app.Routes[0].Handler = func(_ http.ResponseWriter, r *http.Request) {
+	app := handling(func(_ http.ResponseWriter, r *http.Request) {
 		expect.Fails(t, expect.ErrorOf(io.Copy(io.Discard, r.Body)), "the handler has read the body of a client that is gone")
-	}
+	}, Guard{Limiter: l})
 	<-disconnect(t, a, app, false, true, begun)
 	waiting, charged := l.StoreHealth().Waiting, store.charged.Load()
 	expect.True(t, waiting == 0 && charged == 1, "%d wait, %d charged", waiting, charged)
@@ -164,16 +159,10 @@ func (b endless) Read([]byte) (int, error) {
 // testWaitingAtShutdown checks that a request that waits while the server cancels its base context gets a 503.
 func testWaitingAtShutdown(t *testing.T, a Adapter) {
 	l, store, begun := waitFor(time.Hour)
-	app := single(Guard{Limiter: l})
-	app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &server{httptest.NewUnstartedServer(a.Build(app)), t, "application/problem+json"}
-	if a.ProblemType != "" {
-		s.problemType = a.ProblemType
-	}
-	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
-	s.Start()
-	defer s.Close()
+	s := a.serve(t, handling(mustNotServe(t), Guard{Limiter: l}), func(s *http.Server) {
+		s.BaseContext = func(net.Listener) context.Context { return ctx }
+	})
 	go func() {
 		<-begun
 		cancel()
@@ -193,9 +182,8 @@ func testWaitingAndTimeouts(t *testing.T, a Adapter) {
 	defer all.Wait()
 	for _, http2 := range []bool{false, true} {
 		l, store, _ := waitFor(wait)
-		app := single(Guard{Limiter: l})
-		app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
-		s := serveTimed(t, a.Build(app), http2, serverTimeout)
+		app := handling(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, Guard{Limiter: l})
+		s := serveHandler(t, a.Build(app), http2, timeouts(serverTimeout))
 		all.Go(func() {
 			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("body"))
 			if err != nil {
@@ -210,18 +198,9 @@ func testWaitingAndTimeouts(t *testing.T, a Adapter) {
 	}
 }
 
-// serveTimed serves h with these timeouts for requests and responses.
-func serveTimed(t *testing.T, h http.Handler, http2 bool, d time.Duration) *httptest.Server {
-	s := httptest.NewUnstartedServer(h)
-	s.Config.ReadTimeout, s.Config.WriteTimeout, s.EnableHTTP2 = d, d, http2
-	if http2 {
-		s.StartTLS()
-	} else {
-		s.Start()
-	}
-	s.Client().Timeout = timeout
-	t.Cleanup(s.Close)
-	return s
+// timeouts limits the time for requests and for responses.
+func timeouts(d time.Duration) func(*http.Server) {
+	return func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = d, d }
 }
 
 // bookings is a store in memory that counts its calls. The limiter treats it as a remote store.
@@ -256,14 +235,14 @@ func bookingsOf(more ...core.Rule) (*core.Limiter, *bookings) {
 func testWaitingWithinATimeout(t *testing.T, a Adapter) {
 	l, store := bookingsOf()
 	h := a.Build(single(Guard{Limiter: l}))
-	s := serveTimed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(struct {
 			http.ResponseWriter
 			http.Flusher
 			http.Hijacker
 		}{w, w.(http.Flusher), w.(http.Hijacker)}, r)
-	}), false, 10*time.Second)
-	(&server{s, t, ""}).get("/").wantStatus(t, http.StatusOK)
+	}), false, timeouts(10*time.Second))
+	s.get("/").wantStatus(t, http.StatusOK)
 	if longest := time.Duration(store.longest.Load()); longest > 10*time.Second || longest < 9*time.Second {
 		t.Errorf("the request may wait %v, want nearly the timeout", longest)
 	}
@@ -309,12 +288,10 @@ func testWaitingWithinADeadline(t *testing.T, a Adapter) {
 // testWaitingHoldsNothing checks that a waiting request takes no place under another rule.
 func testWaitingHoldsNothing(t *testing.T, a Adapter) {
 	l, store := bookingsOf(core.Rule{Name: "places", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}})
-	app := single(Guard{Limiter: l})
-	app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) {
+	s := a.serve(t, handling(func(w http.ResponseWriter, r *http.Request) {
 		expect.Equal(t, store.Stats().Held, 1, "places held while one handler runs")
 		ok(w, r)
-	}
-	s := a.serve(t, app)
+	}, Guard{Limiter: l}))
 	s.get("/").wantStatus(t, http.StatusOK)
 	done := make(chan bool)
 	go func() {
