@@ -8,15 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/spillgate/spillgate/client"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
-	"github.com/spillgate/spillgate/keyfunc"
-	chilimit "github.com/spillgate/spillgate/middleware/chi"
-	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 // TestKeys checks whose budget a request uses.
@@ -119,24 +115,9 @@ func TestManyPaths(t *testing.T) {
 	}
 }
 
-// adapters build a server with the adapters of this module. Package clients in e2e runs a Transport against all of them.
-var adapters = []struct {
-	name  string
-	build func(*core.Limiter, headers.Writer) http.Handler
-}{
-	{"stdlib", func(l *core.Limiter, w headers.Writer) http.Handler {
-		return stdlib.New(l, stdlib.WithHeaders(w))(http.HandlerFunc(ok))
-	}},
-	{"chi", func(l *core.Limiter, w headers.Writer) http.Handler {
-		r := chi.NewRouter()
-		r.Use(chilimit.New(l, chilimit.WithHeaders(w)))
-		r.Get("/users/{id}", ok)
-		return r
-	}},
-}
-
-// TestSpillgateServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer reports what
-// remains, no request is denied. If it writes only Retry-After, or nothing, there are few denials, and no caller sees one.
+// TestSpillgateServers drives 50 goroutines for two minutes against a server with each header writer. If the writer reports what
+// remains, no request is denied. If it writes only Retry-After, or nothing, there are few denials, and no caller sees one. Package
+// clients in e2e runs a Transport against each adapter.
 func TestSpillgateServers(t *testing.T) {
 	for _, w := range []struct {
 		name         string
@@ -151,18 +132,16 @@ func TestSpillgateServers(t *testing.T) {
 		{"Custom, other names", headers.Custom{Prefix: "X-App"}.Write, false},
 		{"None", headers.None, false},
 	} {
-		for _, a := range adapters {
-			for _, l := range []core.Limit{core.PerMinute(60), core.Every(20, 10*time.Second).Using(core.FixedWindow), core.PerMinute(40).Using(core.SlidingLog)} {
-				t.Run(fmt.Sprint(w.name, ", ", a.name, ", ", l), inBubble(func(t *testing.T) {
-					limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
-					s := &server{handler: a.build(limiter, w.write), latency: func() time.Duration { return rand.N(50 * time.Millisecond) }}
-					drive(t, s, 50, 2*time.Minute, oneUser)
-					count := s.count()
-					if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.hasRemaining && count[429] > 0 || count[429] > 3*admits {
-						t.Errorf("%v, want %d admitted", count, admits)
-					}
-				}))
-			}
+		for _, l := range []core.Limit{core.PerMinute(60), core.Every(20, 10*time.Second).Using(core.FixedWindow), core.PerMinute(40).Using(core.SlidingLog)} {
+			t.Run(fmt.Sprint(w.name, ", ", l), inBubble(func(t *testing.T) {
+				s := limited(l, w.write)
+				s.latency = func() time.Duration { return rand.N(50 * time.Millisecond) }
+				drive(t, s, 50, 2*time.Minute, oneUser)
+				count := s.count()
+				if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.hasRemaining && count[429] > 0 || count[429] > 3*admits {
+					t.Errorf("%v, want %d admitted", count, admits)
+				}
+			}))
 		}
 	}
 }

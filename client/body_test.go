@@ -148,7 +148,7 @@ func TestDeniedUpgrade(t *testing.T) {
 		n := 0
 		base := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if n++; n == 1 {
-				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: http.NoBody}, nil
+				return denial("5", http.NoBody), nil
 			}
 			expect.Equal(t, r.Header.Get("Upgrade"), "websocket", "header %v", r.Header)
 			return &http.Response{StatusCode: 101, Body: body}, nil
@@ -166,9 +166,7 @@ func TestDeniedUpgrade(t *testing.T) {
 func TestCanceledAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1 << 20, closed: make(chan bool)}
-		tr := &client.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: body}, nil
-		})}
+		tr := &client.Transport{Base: inTurn(denial("5", body))}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))

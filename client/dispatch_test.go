@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,23 +31,20 @@ func TestResponsePostponesOverdue(t *testing.T) {
 			write(w, 200, gitHub("100", left, epoch(start2000.Add(time.Hour)), "")...)
 		})
 		c := s.over(&client.Transport{NoPace: true})
-		ctx, cancel := context.WithCancel(t.Context())
 		get(t, c, "/")
-		hang(ctx, t, c, "/")
-		hang(ctx, t, c, "/")
+		hang(t, c, "/")
+		hang(t, c, "/")
 		get(t, c, "/?slow")
 		if get(t, c, "/"); time.Since(start2000) != 18*time.Second {
 			t.Errorf("sent after %v, want ten seconds after the response", time.Since(start2000))
 		}
-		cancel()
-		synctest.Wait()
 	})
 }
 
-// hang sends a GET request that gets its response only when ctx ends.
-func hang(ctx context.Context, t *testing.T, c *http.Client, path string) {
+// hang sends a GET request that gets no response before the test ends.
+func hang(t *testing.T, c *http.Client, path string) {
 	t.Helper()
-	r := request(t, "http://api.example"+path+"?hang").WithContext(ctx)
+	r := request(t, "http://api.example"+path+"?hang").WithContext(t.Context())
 	go func() { _, _ = c.Do(r) }()
 	synctest.Wait()
 }
@@ -71,20 +67,17 @@ func TestLateResponseOpensItsRoute(t *testing.T) {
 			}
 		})
 		c := s.over(&client.Transport{})
-		ctx, cancel := context.WithCancel(t.Context())
 		get(t, c, "/")
 		var all sync.WaitGroup
 		all.Go(func() { get(t, c, "/a") })
 		synctest.Wait()
 		time.Sleep(time.Second)
 		get(t, c, "/limited")
-		hang(ctx, t, c, "/a")
+		hang(t, c, "/a")
 		if get(t, c, "/a"); time.Since(start2000) != 3*time.Second {
 			t.Errorf("sent after %v, want when the first of its route was answered", time.Since(start2000))
 		}
-		cancel()
 		all.Wait()
-		synctest.Wait()
 	})
 }
 
@@ -106,11 +99,10 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 			}
 		})
 		c := s.over(&client.Transport{})
-		ctx, cancel := context.WithCancel(t.Context())
 		get(t, c, "/core")
 		get(t, c, "/other")
 		time.Sleep(6 * time.Second)
-		hang(ctx, t, c, "/core")
+		hang(t, c, "/core")
 		var all sync.WaitGroup
 		all.Go(func() {
 			if get(t, c, "/core"); time.Since(start2000) != 7*time.Second {
@@ -120,8 +112,6 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 		time.Sleep(time.Second)
 		get(t, c, "/new")
 		all.Wait()
-		cancel()
-		synctest.Wait()
 	})
 }
 
@@ -284,16 +274,13 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 			if known {
 				get(t, c, "/")
 			}
-			ctx, cancel := context.WithCancel(t.Context())
 			for range 3 {
-				hang(ctx, t, c, "/")
+				hang(t, c, "/")
 			}
 			for range 6 {
 				get(t, c, "/")
 			}
 			expect.Equal(t, time.Since(start2000), 10*time.Second, "known %v: six requests took behind three that hang", known)
-			cancel()
-			synctest.Wait()
 		})
 	}
 }

@@ -137,9 +137,6 @@ func TestOnDenied(t *testing.T) {
 // TestPanics checks that the bodies of the request and of the response are closed after Base or a callback panics, and that
 // the next request waits only for the server.
 func TestPanics(t *testing.T) {
-	denied := func(retryAfter string) *http.Response {
-		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {retryAfter}}}
-	}
 	for name, row := range map[string]struct {
 		transport *client.Transport
 		getBody   func() (io.ReadCloser, error)
@@ -148,9 +145,9 @@ func TestPanics(t *testing.T) {
 		"Key":      {transport: &client.Transport{Key: func(*http.Request) string { panic("ouch") }}},
 		"Before":   {transport: &client.Transport{Before: func(*http.Request) error { panic("ouch") }}},
 		"Base":     {transport: new(client.Transport)},
-		"OnDenied": {transport: &client.Transport{OnDenied: func(*http.Request, time.Duration) { panic("ouch") }}, response: denied("7")},
-		"OnWait":   {transport: &client.Transport{OnWait: func(*http.Request, time.Duration) { panic("ouch") }}, response: denied("7")},
-		"GetBody":  {transport: new(client.Transport), getBody: func() (io.ReadCloser, error) { panic("ouch") }, response: denied("7")},
+		"OnDenied": {transport: &client.Transport{OnDenied: func(*http.Request, time.Duration) { panic("ouch") }}, response: denial("7", nil)},
+		"OnWait":   {transport: &client.Transport{OnWait: func(*http.Request, time.Duration) { panic("ouch") }}, response: denial("7", nil)},
+		"GetBody":  {transport: new(client.Transport), getBody: func() (io.ReadCloser, error) { panic("ouch") }, response: denial("7", nil)},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
 			open := 0

@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -15,19 +14,14 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// answer is a Base whose responses have one limit, of this name.
-type answer func(*http.Request) (name string)
-
-func (f answer) RoundTrip(r *http.Request) (*http.Response, error) {
-	h := http.Header{"X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Resource": {f(r)}}
-	return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader(""))}, nil
-}
-
 // TestMemoryIsBounded checks that unused keys, routes and names are forgotten if there are too many.
 func TestMemoryIsBounded(t *testing.T) {
 	tr := &Transport{
-		Base: answer(func(r *http.Request) string { return fmt.Sprint(r.URL.RawQuery) }),
-		Key:  func(r *http.Request) string { return r.Host },
+		Base: answerWith(func(r *http.Request) *http.Response {
+			h := http.Header{"X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Resource": {r.URL.RawQuery}}
+			return &http.Response{StatusCode: 200, Header: h, Body: http.NoBody}
+		}),
+		Key: func(r *http.Request) string { return r.Host },
 	}
 	send := func(host, path, name string) {
 		r, _ := http.NewRequest("GET", "http://"+host+path+"?"+name, nil)

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,19 +64,6 @@ func TestNoPaceForABucket(t *testing.T) {
 			}
 		}))
 	}
-}
-
-// TestReorderedBucketIsNotAWindow is a regression test: two responses of a bucket whose Reset is the same second.
-func TestReorderedBucketIsNotAWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		left := 6
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			left--
-			write(w, 200, gitHub("100", strconv.Itoa(left), epoch(start2000.Add(57*time.Second)), "")...)
-		})
-		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 3)
-		expect.AtMost(t, sent[2], 0, "sent at %v: two requests do not distinguish a window from a bucket", sent)
-	})
 }
 
 // TestLateTurnFailsAtOnce checks that a call that is too far behind in a paced window fails at once.

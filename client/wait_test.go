@@ -156,35 +156,6 @@ func TestRareHeaderValues(t *testing.T) {
 	}
 }
 
-// TestNetworkErrorChangesNoLimit checks that the client does not take a route for one without limits after a 502 from a proxy.
-func TestNetworkErrorChangesNoLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.URL.Path == "/a" && time.Since(start2000) == 0:
-				write(w, 200, gitHub("100", "5", "30", "")...)
-			case r.URL.Path == "/b" && time.Since(start2000) == 0:
-				write(w, 502)
-			case time.Since(start2000) < 30*time.Second:
-				write(w, 200, gitHub("100", "0", "29", "")...)
-			default:
-				write(w, 200, gitHub("100", "90", "30", "")...)
-			}
-		})
-		c := s.over(&client.Transport{})
-		get(t, c, "/a")
-		get(t, c, "/b")
-		time.Sleep(time.Second)
-		get(t, c, "/a")
-		get(t, c, "/b")                              // tries, because the limit is not known
-		if n := len(s.requests(start2000)); n != 4 { // and learns the limit
-			t.Fatalf("%d requests", n)
-		}
-		get(t, c, "/b")
-		expect.AtLeast(t, time.Since(start2000), 30*time.Second, "sent after")
-	})
-}
-
 // TestPaceWithoutALimit checks that a window without a limit field is paced by the highest Remaining so far.
 func TestPaceWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
