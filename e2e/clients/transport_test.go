@@ -74,27 +74,14 @@ var clients = []struct {
 		}
 	}},
 	{"go-github", func(t *testing.T, s *wire.Server) func() error {
-		base := s.URL + "/"
-		c, err := github.NewClient(
-			github.WithTransport(&client.Transport{Base: s.Client().Transport}),
-			github.WithDisableRateLimitCheck(),
-			github.WithURLs(&base, &base),
-		)
-		must.Do(t, err)
-		return func() error {
-			r, err := c.NewRequest(t.Context(), "GET", "/", nil)
-			if err != nil {
-				return err
-			}
-			_, err = c.Do(r, nil)
-			return err
-		}
+		c := must.Get(github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport}), github.WithDisableRateLimitCheck()))(t)
+		return func() error { return visit(t, c, s.URL) }
 	}},
 }
 
 // limited serves a limited application, and counts what it denies.
 func limited(t *testing.T, f apps.Framework, w headers.Writer) (*wire.Server, *atomic.Int32) {
-	limiter := core.Must(core.New([]core.Rule{{Name: "api", Key: wire.Anyone, Limits: []core.Limit{limit}}}))
+	limiter := core.Must(core.New([]core.Rule{limit.By(wire.Anyone)}))
 	app := f.Build(apps.One(apps.Guard{Limiter: limiter, Headers: w}, wire.OK))
 	denied := new(atomic.Int32)
 	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { app.ServeHTTP(&counting{w, denied}, r) }), false)
