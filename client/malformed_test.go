@@ -89,9 +89,6 @@ func drawResult(t *rapid.T, name string) core.Result {
 	return r
 }
 
-// drawName draws the name of a rule: printable ASCII.
-func drawName(t *rapid.T) string { return rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "name") }
-
 // TestReportReadsTheFieldsOfEveryWriter checks for every writer that a client with another clock reads the numbers that the writer wrote.
 func TestReportReadsTheFieldsOfEveryWriter(t *testing.T) {
 	for _, w := range []struct {
@@ -107,7 +104,7 @@ func TestReportReadsTheFieldsOfEveryWriter(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				at := time.UnixMicro(rapid.Int64Range(946_684_800_000_000, 4_000_000_000_000_000).Draw(t, "at"))
-				d := core.Decision{At: at, Results: []core.Result{drawResult(t, drawName(t))}}
+				d := core.Decision{At: at, Results: []core.Result{drawResult(t, rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "name"))}}
 				d.Allowed = d.Results[0].Allowed
 				h := http.Header{"Date": {at.UTC().Format(http.TimeFormat)}}
 				w.write(h, d)

@@ -223,16 +223,10 @@ func free() roundTrip {
 	return func(*http.Request) (*http.Response, error) { return resp, nil }
 }
 
-// authorized returns a request such as a program sends.
-func authorized(t testing.TB) *http.Request {
-	r := request(t, "https://api.github.com/repos/golang/go/issues")
-	r.Header.Set("Authorization", "Bearer ghp_0123456789012345678901234567890123456789")
-	return r
-}
-
 // TestAllocations checks what a Transport allocates for a request that need not wait.
 func TestAllocations(t *testing.T) {
 	tr := &client.Transport{Base: free()}
-	r := authorized(t)
+	r := request(t, "https://api.github.com/repos/golang/go/issues")
+	r.Header.Set("Authorization", "Bearer ghp_0123456789012345678901234567890123456789")
 	expect.AtMost(t, testing.AllocsPerRun(1000, func() { _, _ = tr.RoundTrip(r) }), 2, "allocations at most")
 }

@@ -254,7 +254,8 @@ func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 				Log:  slog.New(slog.NewTextHandler(&w.log, nil)),
 				Also: also,
 				Report: func(_, hash string, err error) {
-					w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err)))
+					line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+					w.reports = append(w.reports, fmt.Sprintf("%.8s %s", hash, line))
 				},
 			})
 		}()
@@ -263,11 +264,6 @@ func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 		cancel()
 		expect.NoError(t, <-done, "once the context is done")
 	})
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
-	return line
 }
 
 func (w *watched) write(path, text string) {

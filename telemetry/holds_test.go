@@ -14,15 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/must"
 )
 
-// settledCounts returns how often requests were settled, by result.
-func settledCounts(s Snapshot) map[string]uint64 {
-	all := make(map[string]uint64)
-	for _, c := range s.Settled {
-		all[c.Result] = c.Count
-	}
-	return all
-}
-
 // A request that holds its cost counts once as a request, and once as settled.
 func TestSettledRequests(t *testing.T) {
 	b := new(logRecorder)
@@ -47,7 +38,10 @@ func TestSettledRequests(t *testing.T) {
 		tel.Observe(t.Context(), &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: err})
 	}
 	s := tel.Snapshot()
-	got := settledCounts(s)
+	got := make(map[string]uint64)
+	for _, c := range s.Settled {
+		got[c.Result] = c.Count
+	}
 	expect.True(t, got["free"] == 2 && got["charged"] == 1 && got["failed"] == 2, "got %v", got)
 	got = counted(s)
 	expect.True(t, got["allowed"] == 4 && got["r 100/1h allowed"] == 3, "got %v", got)

@@ -118,18 +118,13 @@ func serveChild(kind, redisAddr string) error {
 	return err
 }
 
-func startChild(t *testing.T, kind, redisAddr string) string {
-	addr, _ := wire.Child(t, childOf+"="+kind+" "+redisAddr)
-	return addr
-}
-
 // TestFourProcesses calls two servers of HTTP and two of gRPC that share a Redis.
 func TestFourProcesses(t *testing.T) {
 	const calls, workers = 10_000, 16
 	server := redistest.Start(t)
 	var all []client
 	for _, kind := range []string{"http", "http", "grpc", "grpc"} {
-		address := startChild(t, kind, server.Addr)
+		address, _ := wire.Child(t, childOf+"="+kind+" "+server.Addr)
 		if kind == "grpc" {
 			all = append(all, client{"grpc-go", grpcClient(t, address)})
 			continue

@@ -34,7 +34,7 @@ func TestWebSocket(t *testing.T) {
 		options := &websocket.DialOptions{HTTPClient: s.Client()}
 		conn, resp, err := websocket.Dial(ctx, s.URL, options)
 		must.Do(t, err)
-		wire.WantRemaining(t, resp.Header, "0")
+		expect.Elements(t, resp.Header.Values("X-RateLimit-Remaining"), []string{"0"}, "Remaining")
 		for _, want := range []string{"one", "two"} {
 			must.Do(t, conn.Write(ctx, websocket.MessageText, []byte(want)))
 			_, got, err := conn.Read(ctx)

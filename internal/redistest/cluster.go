@@ -39,7 +39,9 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 		from, to := i*slots/3, (i+1)*slots/3-1
 		must.Do(t, c.client(t, i).ClusterAddSlotsRange(context.Background(), from, to).Err())
 	}
-	c.replicate(t)
+	for i := 3; i < 6; i++ {
+		must.Do(t, c.client(t, i).ClusterReplicate(context.Background(), c.ids[i-3]).Err())
+	}
 	Wait(t, "the cluster to be whole", func() bool { return c.whole(t) })
 	return c
 }
@@ -76,12 +78,6 @@ func (c *Cluster) knows(nodes string) bool {
 		}
 	}
 	return true
-}
-
-func (c *Cluster) replicate(t testing.TB) {
-	for i := 3; i < 6; i++ {
-		must.Do(t, c.client(t, i).ClusterReplicate(context.Background(), c.ids[i-3]).Err())
-	}
 }
 
 // whole reports whether all nodes say that the cluster works, and all replicas are up to date.

@@ -163,6 +163,3 @@ func parseWords(text string) (state []uint64) {
 	}
 	return state
 }
-
-// keptUntil returns what the words of a pair say of the expiry of its key.
-func keptUntil(value string) time.Time { return time.UnixMicro(int64(parseWords(value)[0])) }

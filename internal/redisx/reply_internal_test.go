@@ -183,12 +183,6 @@ func TestErrorMakesTheClientLookForNewMasters(t *testing.T) {
 	})
 }
 
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
-func (replyError) RedisError() {}
-
 // A rejecter is a hook that answers some commands with an error, and wraps all errors.
 type rejecter struct {
 	redistest.Hook
@@ -240,9 +234,9 @@ func TestRejectedFunctionsMeanScripts(t *testing.T) {
 		{"ERR Function not found", "NOPERM this user has no permissions to run the 'function|load' command"},
 	} {
 		log := expect.KeepLog(t)
-		errs := map[string]error{"fcall": replyError(row.fcall)}
+		errs := map[string]error{"fcall": errorReply(row.fcall)}
 		if row.function != "" {
-			errs["function"] = replyError(row.function)
+			errs["function"] = errorReply(row.function)
 		}
 		s, r := rejectingStore(t, server, errs)
 		expect.Equal(t, s.Via(), "functions", "%q: a new store uses", row)
@@ -261,10 +255,10 @@ func TestRejectedFunctionsMeanScripts(t *testing.T) {
 func TestFaultsDoNotMeanScripts(t *testing.T) {
 	server := redistest.Start(t)
 	for _, fault := range []error{
-		replyError("LOADING Redis is loading the dataset in memory"), replyError("READONLY You can't write against a read only replica."),
-		replyError("OOM command not allowed when used memory > 'maxmemory'."), replyError("NOAUTH Authentication required."),
-		replyError("MASTERDOWN Link with MASTER is down"), replyError("BUSY Redis is busy"), replyError("CLUSTERDOWN Hash slot not served"),
-		replyError("ERR no. script: x, on @user_function:7."), replyError("ERR max number of clients reached"), context.DeadlineExceeded, errors.New("connection reset"),
+		errorReply("LOADING Redis is loading the dataset in memory"), errorReply("READONLY You can't write against a read only replica."),
+		errorReply("OOM command not allowed when used memory > 'maxmemory'."), errorReply("NOAUTH Authentication required."),
+		errorReply("MASTERDOWN Link with MASTER is down"), errorReply("BUSY Redis is busy"), errorReply("CLUSTERDOWN Hash slot not served"),
+		errorReply("ERR no. script: x, on @user_function:7."), errorReply("ERR max number of clients reached"), context.DeadlineExceeded, errors.New("connection reset"),
 	} {
 		s, r := rejectingStore(t, server, map[string]error{"fcall": fault})
 		_, err := s.Take(t.Context(), []core.Claim{{Key: fault.Error(), Limits: core.MustParseLimits("2/d")}}, nil)

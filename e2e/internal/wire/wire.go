@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
 
@@ -92,13 +91,6 @@ func Request(t testing.TB, method, url string, body io.Reader, fields ...string)
 func (r Reply) WantStatus(t testing.TB, status int) {
 	t.Helper()
 	must.Equal(t, r.StatusCode, status, "status; header %v, body %s", r.Header, r.Body)
-}
-
-// WantRemaining fails the test unless h has one X-RateLimit-Remaining, with the value want.
-func WantRemaining(t testing.TB, h http.Header, want string) {
-	t.Helper()
-	got := h.Values("X-RateLimit-Remaining")
-	expect.True(t, len(got) == 1 && got[0] == want, "X-RateLimit-Remaining = %q, want %s", got, want)
 }
 
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
