@@ -25,7 +25,7 @@ type failover struct {
 const failoverCapacity = 50
 
 // run kills the master while callers charge keys, and checks when Redis decides again and what was admitted.
-func (f *failover) run(t *testing.T, log *journal) {
+func (f *failover) run(t *testing.T, log journal) {
 	done := make(chan struct{})
 	var guards []*guard
 	admitted := make(map[string]func() int)
@@ -87,7 +87,7 @@ func (f *failover) check(t *testing.T, guards []*guard, admitted map[string]func
 
 func TestMasterOfAClusterDies(t *testing.T) {
 	wantNoLeaks(t)
-	log := keepJournal(t)
+	log := journal{expect.KeepLog(t)}
 	cluster := redistest.StartCluster(t, redistest.Failover(1000)...)
 	f := failover{store: redisstore.New(cluster.Client(t))}
 	for i := range 6 {
@@ -103,7 +103,7 @@ func TestMasterOfAClusterDies(t *testing.T) {
 
 func TestMasterBehindSentinelDies(t *testing.T) {
 	wantNoLeaks(t)
-	log := keepJournal(t)
+	log := journal{expect.KeepLog(t)}
 	s := redistest.StartSentinel(t)
 	f := failover{store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica}, named: s.Names}
 	f.run(t, log)

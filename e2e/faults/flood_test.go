@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
@@ -48,7 +49,7 @@ func TestFloodThatTakesTheCPU(t *testing.T) {
 // testFlood floods a server once. It returns how many requests of others got a 503, and the health of the store.
 func testFlood(t *testing.T, mode string, heeds bool) (failed int, h core.Health) {
 	wantNoLeaks(t)
-	keepJournal(t)
+	expect.KeepLog(t)
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: heeds})
 	defer client.Close()
 	rule := core.Rule{Name: mode, Limits: []core.Limit{slowly(floodLimit)}, OnFailure: modes[mode]}

@@ -13,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -132,7 +133,7 @@ func TestWrongFromTheStart(t *testing.T) {
 		})
 	}
 	n := s.log.count(isDown)
-	expect.True(t, n == 4*len(modes) && n == len(s.log.turns()), "want a line for each limiter, got %q", s.log.lines)
+	expect.True(t, n == 4*len(modes) && n == len(s.log.turns()), "want a line for each limiter, got %q", s.log)
 }
 
 // TestRedisDiesWhileRequestsWait kills Redis while 1,000 requests wait for their turn: all go on at their instants, and
@@ -149,9 +150,7 @@ func TestRedisDiesWhileRequestsWait(t *testing.T) {
 		}
 	})))
 	claim := core.Claim{Rule: "waiting", Key: "const:all"}
-	if err := l.Ban(t.Context(), claim.Rule, claim.Key, 3*time.Second); err != nil { // so that all still wait when Redis dies
-		t.Fatal(err)
-	}
+	must.Do(t, l.Ban(t.Context(), claim.Rule, claim.Key, 3*time.Second)) // so that all still wait when Redis dies
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {

@@ -102,33 +102,8 @@ func TestLibrariesAndScriptsThatAreFlushed(t *testing.T) {
 	s.log.wantTransitions(t, 0)
 }
 
-// If Redis is cut off while a request runs, its hold cannot be released. The final cost is charged to the fallback, which makes
-// the next decisions.
-func TestCutBetweenTakeAndSettle(t *testing.T) {
-	s := newScene(t)
-	rule := slowly(10).By(func(*http.Request) (string, error) { return "k", nil })
-	rule.Name, rule.OnFailure, rule.CostAfter = "local", core.FailLocal, func(_ *http.Request, o core.Outcome) int { return o.Cost }
-	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), longDeadline))
-	ctx := context.Background()
-	claim := core.Claim{Rule: "local", Key: "k", Cost: 2, Hold: true}
-	held, err := l.Take(ctx, claim)
-	must.True(t, err == nil && held.Allowed && held.Degraded == nil && held.Results[0].Remaining == 8,
-		"got %v and the error %v, want a hold in Redis that leaves 8", held, err)
-	s.proxy.Reject()
-	defer s.proxy.Accept(s)
-	expect.Fails(t, l.Settle(ctx, held, "local", 7), "Redis settled a request that it cannot know")
-	claim.Cost, claim.Hold, claim.Peek = 3, false, true
-	d, err := l.Take(ctx, claim)
-	expect.True(t, err == nil && d.Degraded != nil && d.Allowed && d.Results[0].Remaining == 3,
-		"got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
-	claim.Cost = 4
-	d, err = l.Take(ctx, claim)
-	expect.True(t, err == nil && !d.Allowed, "got %v and the error %v for a cost of 4, want a denial", d, err)
-	expect.Equal(t, used(t, s.direct, "local", "k", slowly(10)), 2, "of 10 count in Redis (the 2 that are held until they expire)")
-}
-
-// If Redis is cut off while a request runs, its client notices nothing. The final cost that the handler sets is charged to the
-// fallback, and observers get the error of Redis.
+// If Redis is cut off while a request runs, its client notices nothing, and its hold cannot be released. The final cost that the
+// handler sets is charged to the fallback, which makes the next decisions, and observers get the error of Redis.
 func TestCutDuringRequest(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {

@@ -3,10 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ type scene struct {
 	proxy  *redistest.Proxy
 	client *redis.Client // of the proxy
 	store  *redisstore.Store
-	log    *journal
+	log    journal
 
 	inFlight counter // commands of client
 }
@@ -54,7 +53,7 @@ func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func newScene(t testing.TB, args ...string) *scene {
 	wantNoLeaks(t)
-	s := &scene{TB: t, log: keepJournal(t), server: redistest.Start(t, args...)}
+	s := &scene{TB: t, log: journal{expect.KeepLog(t)}, server: redistest.Start(t, args...)}
 	s.admin = s.server.Client(t)
 	s.direct = redisstore.New(s.admin)
 	s.proxy = redistest.StartProxy(t, s.server.Addr)
@@ -107,47 +106,25 @@ func wantNoLeaks(t testing.TB) {
 	})
 }
 
-// A journal is a slog.Handler that records what was logged.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-// keepJournal records what the default logger logs while t runs.
-func keepJournal(t testing.TB) *journal {
-	j, before := new(journal), slog.Default()
-	slog.SetDefault(slog.New(j))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return j
-}
-
-func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
-func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
-func (j *journal) WithGroup(string) slog.Handler            { return j }
-
-func (j *journal) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, line)
-	return nil
-}
+// A journal is what the default logger writes.
+type journal struct{ *expect.Buffer }
 
 // The lines of a breaker.
 const (
-	isDown = "WARN spillgate: the store is unavailable"
-	isBack = "INFO spillgate: the store is back"
+	isDown = `level=WARN msg="spillgate: the store is unavailable`
+	isBack = `level=INFO msg="spillgate: the store is back`
 )
 
+// turns returns the lines except those of overloads: on a busy machine, a call may be late because this process is.
+func (j journal) turns() []string {
+	return slices.DeleteFunc(strings.Split(j.String(), "\n"), func(line string) bool {
+		return line == "" || strings.Contains(line, "spillgate: too many requests for the store at once")
+	})
+}
+
 // count returns how many lines contain a text.
-func (j *journal) count(what string) (n int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, line := range j.lines {
+func (j journal) count(what string) (n int) {
+	for line := range strings.Lines(j.String()) {
 		if strings.Contains(line, what) {
 			n++
 		}
@@ -155,35 +132,23 @@ func (j *journal) count(what string) (n int) {
 	return n
 }
 
-// turns returns the lines except those of overloads: on a busy machine, a call may be late because this process is.
-func (j *journal) turns() (lines []string) {
-	for _, line := range j.lines {
-		if !strings.HasPrefix(line, "WARN spillgate: too many requests for the store at once") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 // wantTurns fails the test unless one limiter has logged that its store is down and that it is back, alternately and at most so
 // often. A machine that stalls may add some.
-func (j *journal) wantTurns(t testing.TB, most int) {
+func (j journal) wantTurns(t testing.TB, most int) {
 	t.Helper()
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	lines := j.turns()
 	for i, line := range lines {
 		want := [...]string{isDown, isBack}[i%2]
-		expect.True(t, strings.HasPrefix(line, want), "line %d is %q, want %q", i+1, line, want)
+		expect.True(t, strings.Contains(line, want), "line %d is %q, want %q", i+1, line, want)
 	}
 	n := len(lines)
-	expect.True(t, n != 0 && n <= 2*most, "%d lines for %d outages at most:\n%s", n, most, strings.Join(j.lines, "\n"))
+	expect.True(t, n != 0 && n <= 2*most, "%d lines for %d outages at most:\n%s", n, most, j)
 }
 
 // wantTransitions fails the test unless the log has exactly one line for each of n transitions in either direction.
-func (j *journal) wantTransitions(t testing.TB, n int) {
+func (j journal) wantTransitions(t testing.TB, n int) {
 	t.Helper()
 	if down, back := j.count(isDown), j.count(isBack); down != n || back != n || len(j.turns()) != 2*n {
-		t.Errorf("want %d lines for each transition, got:\n%s", n, strings.Join(j.lines, "\n"))
+		t.Errorf("want %d lines for each transition, got:\n%s", n, j)
 	}
 }
