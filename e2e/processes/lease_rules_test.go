@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -70,7 +69,7 @@ func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	rules := c.rules(short)
 	l := core.Must(core.New(rules[0], core.WithStore(redisstore.New(connected(t, server.Addr, 100)))))
 	served := askWhileRulesChange(t, l, rules, 5*short/2)
-	charged := func() int64 { return 100_000 - left(t, l) }
+	charged := func() int64 { return int64(100_000 - remaining(t, l).Remaining) }
 	must.Do(t, l.SetRules(rules[len(rules)-1]))
 	redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 && (!c.exact || charged() <= served+1) })
 	if n := charged(); n < served || c.exact && n > served+1 {
@@ -118,12 +117,4 @@ func ask(t *testing.T, l *core.Limiter, cost int) bool {
 		return false
 	}
 	return true
-}
-
-// left returns how many requests remain by the first limits.
-func left(t *testing.T, l *core.Limiter) int64 {
-	t.Helper()
-	c := claimAll()
-	c.Peek = true
-	return int64(must.Get(l.Take(context.Background(), c))(t).Results[0].Remaining)
 }

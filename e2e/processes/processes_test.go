@@ -75,21 +75,11 @@ func TestConcurrentProcessesShareLimit(t *testing.T) {
 			for i := range 16 {
 				all.Go(func() {
 					for range capacity / 8 {
-						r := wire.Request(t, http.MethodGet, "http://"+both[i%2].addr, nil)
-						r.Host = "crowd-" + f.Name
-						resp, err := both[i%2].http.Do(r)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						resp.Body.Close()
-						switch resp.StatusCode {
+						switch statusOf(t, both[i%2].http, both[i%2].addr, "crowd-"+f.Name) {
 						case http.StatusOK:
 							passed.Add(1)
 						case http.StatusTooManyRequests:
 							denied.Add(1)
-						default:
-							t.Errorf("status %d", resp.StatusCode)
 						}
 					}
 				})

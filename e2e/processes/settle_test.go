@@ -42,7 +42,7 @@ func TestFailuresOfThreeProcesses(t *testing.T) {
 			for i := range 50 { // so that no request waits for a connection
 				all.Go(func() {
 					for range 20 {
-						switch login(t, client, addrs[i%3], host) {
+						switch statusOf(t, client, addrs[i%3], host) {
 						case http.StatusUnauthorized:
 							failed.Add(1)
 						case http.StatusTooManyRequests:
@@ -58,8 +58,8 @@ func TestFailuresOfThreeProcesses(t *testing.T) {
 	}
 }
 
-// login sends a request for a host to addr and returns the status.
-func login(t *testing.T, client *http.Client, addr, host string) int {
+// statusOf sends a request for a host to addr and returns the status.
+func statusOf(t *testing.T, client *http.Client, addr, host string) int {
 	r := wire.Request(t, http.MethodGet, "http://"+addr, nil)
 	r.Host = host
 	resp, err := client.Do(r)
