@@ -254,8 +254,9 @@ func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
 				"Take": taken, "Check": checked, "Check, observed": again, "an observer": seen, "Guard": guarded.Decision(), "FromContext": carried,
 			} {
 				allowed := result.Allowed || result.DryRun
-				expect.True(t, d.Allowed == allowed && d.At == result.At && d.Wait == result.Wait && len(d.Results) == 1 && d.Results[0] == result,
-					"%s: got %+v, want %+v", name, d, result)
+				if d.Allowed != allowed || d.At != result.At || d.Wait != result.Wait || len(d.Results) != 1 || d.Results[0] != result {
+					t.Errorf("%s: got %+v, want %+v", name, d, result)
+				}
 			}
 		})
 	}
