@@ -20,7 +20,6 @@ import (
 const (
 	maxLoad  = 256                   // of a run: the server needs about a millisecond for it
 	fewRuns  = 2                     // runs of a queue in flight: one at the server, one on its way
-	enough   = 32                    // load of a run that need not wait until the one in flight has ended, to become larger
 	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next, unless the server is far away
 	lonely   = 8                     // after so many runs of one job, the leader does not wait for company
 	together = 10 * time.Millisecond // jobs may share a run if their deadlines are later than the leader's by no more
@@ -138,7 +137,7 @@ func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads bool) {
 func (s *queues) interval() time.Duration { return max(slow, s.took/time.Duration(s.server.maxRuns)) }
 
 // allows reports whether q may begin another run. If one is in flight, the next waits until as many jobs wait as that
-// one has, and enough, or for the interval.
+// one has, or for the interval.
 func (s *queues) allows(q *queue, now time.Time) bool {
 	n := len(q.inFlight)
 	switch {
@@ -147,7 +146,7 @@ func (s *queues) allows(q *queue, now time.Time) bool {
 	case n >= s.server.maxRuns:
 		return false
 	}
-	return now.Sub(q.inFlight[n-1].sent) >= s.interval() || n < fewRuns && q.load >= max(q.inFlight[0].load, enough)
+	return now.Sub(q.inFlight[n-1].sent) >= s.interval() || n < fewRuns && q.load >= q.inFlight[0].load
 }
 
 // elect returns the job with the latest deadline among those that have waited longest and fit into a run.

@@ -39,9 +39,8 @@ func testQueueAllows(t *testing.T) {
 		want     bool
 	}{
 		{"none is in flight", nil, 1, true},
-		{"as large as the one in flight", []*run{inFlight(enough, 0)}, enough, true},
-		{"smaller", []*run{inFlight(enough+1, 0)}, enough, false},
-		{"as large as a small one", []*run{inFlight(1, 0)}, enough - 1, false},
+		{"as large as the one in flight", []*run{inFlight(8, 0)}, 8, true},
+		{"smaller", []*run{inFlight(8, 0)}, 7, false},
 		{"smaller, but that one is slow", []*run{inFlight(8, slow)}, 7, true},
 		{"two are in flight", []*run{inFlight(1, slow-1), inFlight(1, 0)}, 100, false},
 		{"only the older of two is slow", []*run{inFlight(8, slow), inFlight(8, slow-1)}, 100, false},
@@ -255,7 +254,7 @@ func testLeadIsPassedOn(t *testing.T) {
 	q := s.byRoute[""]
 	add(1)
 	add(1)
-	j, leads := add(enough)
+	j, leads := add(1)
 	must.True(t, leads && q.lead == j, "%+v leads, want the last caller", q.lead)
 	for left := 2; left >= 0; left-- {
 		lead := q.lead
