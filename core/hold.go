@@ -51,15 +51,15 @@ func (c *receipt) renew(ctx context.Context) error {
 		return nil
 	}
 	e := c.extra
-	e.renewing = true
+	e.renewing = make(chan struct{})
 	e.mu.Unlock()
 
 	_, err := c.storeOf(renewals).settle(ctx, renewals)
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.renewing = false
-	e.idle.Broadcast()
+	close(e.renewing)
+	e.renewing = nil
 	if err != nil {
 		return unavailable(err)
 	}

@@ -100,8 +100,7 @@ type extra struct {
 
 	mu       sync.Mutex        // of what becomes of claims, and of the fields below
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
-	renewing bool              // a renewal is in progress
-	idle     sync.Cond         // of mu, signals its end
+	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
 	renewed  map[int]time.Time // by claim: when its hold was last renewed
 	costs    map[int]int       // by claim: what SetCost has set
 }
@@ -192,8 +191,7 @@ func (c *receipt) record() {
 		c.recordResults()
 	}
 	if c.held {
-		e := c.more()
-		e.idle.L = &e.mu
+		c.more()
 	}
 }
 
@@ -363,8 +361,12 @@ func (c *receipt) holds() bool {
 
 // lockIdle waits until no renewal is in progress and locks c.mu(). It does not hold the lock while it waits.
 func (c *receipt) lockIdle() {
-	c.mu().Lock()
-	for c.extra != nil && c.extra.renewing {
-		c.extra.idle.Wait()
+	mu := c.mu()
+	mu.Lock()
+	for c.extra != nil && c.extra.renewing != nil {
+		done := c.extra.renewing
+		mu.Unlock()
+		<-done
+		mu.Lock()
 	}
 }
