@@ -73,8 +73,9 @@ func (c *call) open(s *Store) {
 	c.now, c.offset = s.read()
 	for i := 0; cells > 0 && i < len(ops); i++ { // before anything is found: it may move records
 		o := &ops[i]
-		o.shard.endHolds(o.Pair.id, c.now, c.offset)
-		o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+		if o.shard.endHolds(o.Pair.id, c.now, c.offset); o.shard.shared > 0 {
+			o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+		}
 	}
 	asks := c.asks
 	if limits > len(asks) {
