@@ -14,7 +14,7 @@ type trial struct {
 	from   uint64 // on the clock of the account
 }
 
-// begin restarts t. Of the requests in flight, only those of an earlier trial count.
+// begin restarts t. Requests in flight count only if an earlier trial has sent them.
 func (t *trial) begin(clock uint64) {
 	if t.from > 0 && t.out > 0 {
 		t.width, t.gained = 0, 0

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// waiters counts the places of requests that wait for their turn, or that may have to once the store has decided them: all of
-// them, and those of each rule and key and of each peer. One key or peer may take a quarter of the places.
+// waiters counts the places of requests that wait for their turn, or that may have to once the store has decided them: in all, by
+// rule and key, and by peer. One key or peer may take a quarter of the places.
 type waiters struct {
 	most int64
 	all  atomic.Int64 // requests that wait
@@ -91,7 +91,7 @@ func mayWaitFor(claims []asked, r *http.Request) []Pair {
 	return pairs
 }
 
-// waitsFor returns those of pairs that the request of c has to wait for: not the keys of rules under which it fits now.
+// waitsFor returns the pairs that the request of c has to wait for: not the keys of rules under which it fits now.
 func (c *receipt) waitsFor(pairs []Pair) []Pair {
 	fits := func(p Pair) bool {
 		claims, fits := c.claims(), p.Rule != ""

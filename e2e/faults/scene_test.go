@@ -115,7 +115,7 @@ const (
 	isBack = `level=INFO msg="spillgate: the store is back`
 )
 
-// turns returns the lines except those of overloads: on a busy machine, a call may be late because this process is.
+// turns returns all lines but the ones about overloads: on a busy machine, a call may be late because this process is.
 func (j journal) turns() []string {
 	return slices.DeleteFunc(strings.Split(j.String(), "\n"), func(line string) bool {
 		return line == "" || strings.Contains(line, "spillgate: too many requests for the store at once")
