@@ -141,9 +141,6 @@ end
 -- fallsTo returns how long after now a limit and its siblings take to have used no more than target plus what is granted then, at
 -- least so long, or -1 for never.
 local function fallsTo(l, now, target, least)
-  if l.pair.grants == 0 and not least then -- nearly always
-    return target < 0 and -1 or untilSiblings(l, now, target, l.untilUsed(now, target))
-  end
   local from = now + (least or 0)
   while true do
     local granted, stays = grantedAt(l, from)

@@ -61,11 +61,7 @@ function log.compile(l)
   local function add(now, n)
     local score = text(now)
     local first = newest == now and call('ZCOUNT', key, score, score) or 0
-    if n == 1 then
-      call('ZADD', key, score, score .. ':' .. first) -- .. is exact for so few digits
-    else
-      eachPart(key, 'ZADD', now, first, first + n - 1)
-    end
+    eachPart(key, 'ZADD', now, first, first + n - 1)
     newest, used = now, used + n
   end
 

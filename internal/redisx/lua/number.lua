@@ -1,7 +1,7 @@
 -- Whole numbers.
 --
--- A Lua number holds whole numbers up to maxExact exactly, and no number here exceeds that. Large numbers become text by
--- '%d' only, because tostring and .. keep no more than 14 digits. a % b is exact for all a up to maxExact.
+-- A Lua number holds whole numbers up to maxExact exactly, and no number here exceeds that. Numbers become text by '%d'
+-- only, because tostring and .. keep no more than 14 digits. a % b is exact for all a up to maxExact.
 local maxExact = 9007199254740992
 
 local floor, max, min = math.floor, math.max, math.min
