@@ -116,6 +116,21 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	})
 }
 
+// A pair that has a record of its own for another limit starts from the shared state, with what has ended among its holds.
+func TestEndedHoldOfASharedStateCountsForAPairWithARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		l := limitOf(t, algorithm.SlidingLog, 9, time.Hour)
+		owner, sharer := sharing(s)
+		take(s, owner, limitOf(t, algorithm.TokenBucket, 1, time.Hour), 1)
+		hold(s, sharer, l)
+		time.Sleep(2 * time.Minute)
+		a := take(s, owner, l, 9)
+		expect.NotEqual(t, a.Retry, 0, "admitted 10 of 9 requests of two pairs: one shares the other's state")
+		audit(t, s)
+	})
+}
+
 func TestFullStoreDropsAPairOnceItsHoldOrBanIsOver(t *testing.T) {
 	for _, row := range []struct {
 		begin func(*Store)

@@ -18,6 +18,7 @@ type call struct {
 	overlap bool  // some ops are about one pair, or their pairs may share records
 	lacks   bool  // some pair lacks a record of its own that a charge or a hold may need
 	placed  bool  // records were added
+	due     bool  // holds have ended that are not charged yet
 	*room
 }
 
@@ -51,8 +52,8 @@ type ask struct {
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// open locks the shards of all ops in ascending order, charges what holds have become by now, finds the states, and decides each op as if
-// it were alone.
+// open locks the shards of all ops in ascending order, finds the states, as they are once holds that have ended are charged, and decides
+// each op as if it were alone.
 func (c *call) open(s *Store) {
 	ops, limits := c.ops, 0
 	for i := range ops {
@@ -63,20 +64,11 @@ func (c *call) open(s *Store) {
 		c.dryRuns = c.dryRuns || o.DryRun
 		limits += len(o.Limits)
 	}
-	cells := 0
 	for set := c.shards; set != 0; set &= set - 1 {
-		sh := &s.shards[bits.TrailingZeros64(set)]
-		sh.Lock()
-		cells += sh.cells.Len()
+		s.shards[bits.TrailingZeros64(set)].Lock()
 	}
 	c.room = &ops[0].shard.room
 	c.now, c.offset = s.read()
-	for i := 0; cells > 0 && i < len(ops); i++ { // before anything is found: it may move records
-		o := &ops[i]
-		if o.shard.endHolds(o.Pair.id, c.now, c.offset); o.shard.shared > 0 {
-			o.shard.endHolds(o.Pair.shared, c.now, c.offset)
-		}
-	}
 	asks := c.asks
 	if limits > len(asks) {
 		if asks = make([]ask, limits); limits <= maxRoom {
@@ -89,6 +81,21 @@ func (c *call) open(s *Store) {
 		o.asks = asks[limits:][:len(o.Limits)]
 		c.find(o, o.Kind <= Hold)
 	}
+	if c.due {
+		c.endHolds()
+	}
+}
+
+// endHolds charges what the holds of all ops have become by now, and opens all ops again: that may have moved their records and changed
+// their states.
+func (c *call) endHolds() {
+	for i := range c.ops {
+		o := &c.ops[i]
+		o.shard.endHolds(o.Pair.id, c.now, c.offset)
+		o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+	}
+	c.due, c.denied = false, false
+	c.findAll(c.ops[0].Kind <= Hold)
 }
 
 // costOf returns what o costs a, alone: a limit in flight counts requests.
@@ -115,20 +122,20 @@ func (c *call) close() {
 }
 
 // findAll finds the records of all pairs. It finds them again after records were added, which may have moved others.
-func (c *call) findAll() {
-	ops := c.ops
-	for i := range ops {
-		c.find(&ops[i], false)
+func (c *call) findAll(decides bool) {
+	for i := range c.ops {
+		c.find(&c.ops[i], decides)
 	}
 }
 
-// find finds the records of o, opens its states and, if decides, decides o as if it were alone. All states of siblings are the pair's own, or
-// all are shared. The state of a limit in flight is the record of the cells.
+// find finds the records of o, opens its states unless holds are due, and decides o as if it were alone, if decides. All states of siblings
+// are the pair's own, or all are shared. The state of a limit in flight is the record of the cells.
 func (c *call) find(o *Op, decides bool) {
 	own, _ := o.shard.of(o.Pair.id)
 	var shared []record
 	if o.shard.shared > 0 {
 		shared, _ = o.shard.of(o.Pair.shared)
+		c.due = c.due || o.shard.isDue(shared, c.now)
 	}
 	run := own
 	if len(run) == 0 {
@@ -137,7 +144,11 @@ func (c *call) find(o *Op, decides bool) {
 	o.record, o.cells, o.cost, o.count, o.banned = nil, nil, 0, 0, 0
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
 		o.record, o.cells = &run[0], o.shard.cells.At(run[0].Extra)
+		c.due = c.due || o.cells.IsDue(c.now)
 		o.cost, o.count, o.banned = o.cells.Sum(c.now)
+	}
+	if c.due { // endHolds has to charge them before the states are opened
+		return
 	}
 	c.lacks = c.lacks || o.Kind == Hold
 	o.fits = o.fits || decides
@@ -170,7 +181,7 @@ func (c *call) take(answers []Answer) {
 	if c.dryRuns {
 		c.charge(admitted, false, nil)
 		if c.overlap { // the charges may have placed and moved records
-			c.findAll()
+			c.findAll(false)
 		}
 		if c.decide(true); admitted && c.lacks {
 			c.placeAll(true)
@@ -178,7 +189,7 @@ func (c *call) take(answers []Answer) {
 	}
 	if c.overlap { // answers come after all charges, which may change the states of other ops
 		c.charge(admitted, c.dryRuns, nil)
-		c.findAll()
+		c.findAll(false)
 		admitted = false
 	}
 	c.charge(admitted, c.dryRuns, answers)

@@ -16,7 +16,7 @@ func (c *call) placeAll(dryRun bool) bool {
 	if !c.placed || len(c.ops) == 1 {
 		return true
 	}
-	c.findAll()
+	c.findAll(false)
 	return c.decide(dryRun)
 }
 

@@ -102,17 +102,19 @@ func (s *shard) heldAt(at int64) (held int) {
 	return held
 }
 
+// isDue reports whether endHolds changes the cells among the records of a pair.
+func (s *shard) isDue(run []record, now int64) bool {
+	return len(run) > 0 && run[0].Kind == algorithm.CellsKind && s.cells.At(run[0].Extra).IsDue(now)
+}
+
 // endHolds drops the cells of a pair, or those that pairs share, that have ended at now, and charges each hold among them
 // at its end. It reports whether it has changed anything; records may have moved then.
 func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
-	r := s.find(id, algorithm.CellsKind)
-	if r == nil {
+	run, _ := s.of(id)
+	if !s.isDue(run, now) {
 		return false
 	}
-	cells, shared := s.cells.At(r.Extra), uint64(r.Level)
-	if !cells.IsDue(now) {
-		return false
-	}
+	cells, shared := s.cells.At(run[0].Extra), uint64(run[0].Level)
 	cells.Rewind(now)
 	ended := cells.DropHolds(now)
 	for i := range ended {
