@@ -74,7 +74,8 @@ func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bo
 	if text == "" {
 		return 0, 0, false
 	}
-	if f, ok := parseSeconds(text); ok {
+	first, _, _ := strings.Cut(text, ",") // of several lines that a proxy has joined
+	if f, ok := parseSeconds(first); ok {
 		return c.number(f)
 	}
 	if t, err := http.ParseTime(text); err == nil {

@@ -52,6 +52,7 @@ func TestInstants(t *testing.T) {
 		ok   bool
 	}{
 		{"0.5", time.Second, true}, {".5", time.Second, true}, {"1e3", 1000 * time.Second, true}, {"+7", 7 * time.Second, true}, {"-7", -7 * time.Second, true},
+		{"60, 90", time.Minute, true}, {"1000000060,1000000090", time.Minute, true}, {"Sun, 60", 0, false},
 		{"1000000060", time.Minute, true}, {"1000000060000", time.Minute, true}, {"1000000059.1", time.Minute, true},
 		{"-1e300", -maxSeconds * time.Second, true}, {"5e300", maxSeconds * time.Second, true}, {"499999999", 499_999_999 * time.Second, true},
 		{"Mon, 01 Jan 0001 00:00:00 GMT", -maxSeconds * time.Second, true}, {"Fri, 31 Dec 9999 23:59:59 GMT", maxSeconds * time.Second, true},
