@@ -73,7 +73,7 @@ var values = []struct{ file, good, bad string }{
 	{"rules: [{key: ip, limits: 1/s, max_wait: %s}]", "5s|0|0s|1h", "5|-1s"},
 	{"rules: [{key: ip, limits: 1/s, dry_run: %s}]", "true|false|'true'|\"false\"", "yes|1|'True'|''"},
 	{"rules: [{key: ip, limits: 1/s, cost: %s}]", "1|'1'|'+01'|'1000000000'", "0|'0'|1.5|-1|'-1'|1000000001|'1000000001'"},
-	{"rules: [{key: ip, limits: %s}]", "5 at once|' 5  at once '|[5 at once]|'5 / s, 5 at once'", "5at once|5 at  once|'5 at\tonce'|5 at once;ban=1h|5"},
+	{"rules: [{key: ip, limits: %s}]", "5 at once|' 5  at once '|[5 at once]|'5 / s, 5 at once'|\"5 at once\\n\"|\"5\\n/s,\\n5 at once\\t,1/h\"", "5at once|5 at  once|'5 at\tonce'|5 at once;ban=1h|5"},
 	{"proxies: {hops: %s}\nrules: [{key: ip, limits: 1/s}]", "2|'2'|'+02'|32|'32'", "0|'0'|33|'33'|-1|1.5|'2.0'|'++2'|two"},
 	{"proxies: {hops: 1, ipv6_bits: %s}\nrules: [{key: ip, limits: 1/s}]", "64|'64'|32|'32'|128|'128'", "31|'31'|129|'129'"},
 	{"proxies: {hops: 1, unix: %s}\nrules: [{key: ip, limits: 1/s}]", "true|'true'|'false'", "yes|1"},
