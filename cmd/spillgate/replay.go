@@ -76,7 +76,7 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.html != "" { // a failure before leaves no empty file
-		if err := writable(o.html); err != nil {
+		if err := writable(o.html, append(args, o.rules)); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -64,13 +65,19 @@ func (p *page) write(path string) error {
 	return os.WriteFile(path, b.Bytes(), 0o600) // it names clients
 }
 
-// writable returns an error if a file cannot be written, without changing it.
-func writable(path string) error {
+// writable returns an error if a file cannot be written, without changing it, or if it is one of the files that are read.
+func writable(path string, read []string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return misuse("--html: %v", err)
 	}
-	return f.Close()
+	page, err := f.Stat()
+	for _, name := range read {
+		if file, statErr := os.Stat(name); err == nil && statErr == nil && os.SameFile(page, file) {
+			err = misuse("--html: the page would overwrite %s", name)
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // data returns the data that the script draws.

@@ -309,6 +309,8 @@ func TestReplayMistakes(t *testing.T) {
 		{[]string{"--rules", rules, t.TempDir()}, 2, "is a directory"},
 		{[]string{"--rules", rules, "-", log, "-"}, 2, "replay can read standard input only once"},
 		{[]string{"--rules", rules, "--html", page, rules}, 1, "the first lines are in none of the formats"},
+		{[]string{"--rules", rules, "--html", log, log}, 2, "--html: the page would overwrite " + log},
+		{[]string{"--rules", rules, "--html", rules, log}, 2, "--html: the page would overwrite " + rules},
 	})
 	_, err := os.Stat(page)
 	expect.True(t, errors.Is(err, fs.ErrNotExist), "a failed replay leaves a page: %v", err)
