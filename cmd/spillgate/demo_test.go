@@ -128,7 +128,7 @@ func TestOnceFails(t *testing.T) {
 			t.Errorf("%s: gave up after %d requests (%v), want at most %d:\n%s", router.name, admitted, err, maxRequests, stdout)
 		}
 	}
-	expect.True(t, strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") && strings.Count(stderr, "\n") == 1,
+	expect.True(t, strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met: it is too high or refills too fast for requests that are sent one at a time") && strings.Count(stderr, "\n") == 1,
 		"stderr %q", stderr)
 }
 

@@ -92,7 +92,7 @@ func (c *client) visit(ctx context.Context, v *visit) error {
 		v.sending = r.at.Sub(start)
 		denied = r.status != http.StatusOK
 		if !denied && (len(v.replies) == maxRequests || v.sending > maxSending) {
-			return errors.New("its limit was not met: it is too high or refills too fast for this demo")
+			return errors.New("its limit was not met: it is too high or refills too fast for requests that are sent one at a time")
 		}
 	}
 	wait := v.last().wait()
