@@ -20,7 +20,8 @@ import (
 
 // A Harness makes stores to test.
 type Harness struct {
-	// New returns a store in which no key has been seen. It is called each time a row runs and may use Cleanup of its argument.
+	// New returns a store in which no key has been seen and whose clock shows the current time. It is called each time a row runs
+	// and may use Cleanup of its argument.
 	New func(*testing.T) core.Store
 
 	// Advance lets the time of the store's clock pass: by setting the clock, if the test can, or else time.Sleep. All calls of a run
