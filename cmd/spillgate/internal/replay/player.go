@@ -59,11 +59,16 @@ const (
 	Statuses  = "status codes"               // for Rule.CostAfter
 )
 
-// newPlayer returns a player with the rules of a file that the logs suffice for. For each other rule, lacking says what
-// the logs lack.
+// newPlayer returns a player with the rules of a file that the logs suffice for. For each other rule, and for
+// "skip.preflight", lacking says what the logs lack.
 func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacking map[string]string, err error) {
 	p = &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
 	lacking = make(map[string]string)
+	if skipsPreflights(f) {
+		if lacks := Lacking(preflightNeeds, knows); lacks != "" {
+			lacking["skip.preflight"] = lacks
+		}
+	}
 	var rules []core.Rule
 	for i, rule := range f.Rules {
 		needs := f.Needs(i)

@@ -3,6 +3,7 @@ package replay
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
@@ -29,8 +30,23 @@ func NewRequests(f *rulefile.File) *Requests {
 	return q
 }
 
-// NeedsHeader reports whether a rule of a file needs a header field.
+// preflightNeeds are the needs of a file that skips CORS preflights.
+var preflightNeeds = []string{"header Access-Control-Request-Method", "header Origin"}
+
+// skipsPreflights reports whether f skips CORS preflights.
+func skipsPreflights(f *rulefile.File) bool {
+	all, err := f.Explain(&http.Request{
+		Method: http.MethodOptions, URL: &url.URL{Path: "/"},
+		Header: http.Header{"Origin": {"null"}, "Access-Control-Request-Method": {http.MethodGet}},
+	})
+	return err == nil && len(all) > 0 && slices.Contains(all[0].Why, "skipped: it is a preflight")
+}
+
+// NeedsHeader reports whether a file needs a header field.
 func NeedsHeader(f *rulefile.File) bool {
+	if skipsPreflights(f) {
+		return true
+	}
 	for i := range f.Rules {
 		for _, need := range f.Needs(i) {
 			if strings.HasPrefix(need, "header ") {

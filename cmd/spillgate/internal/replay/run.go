@@ -25,7 +25,7 @@ type Report struct {
 	Error      string            `json:"error,omitempty"`           // why the last of them could not be decided
 	Incomplete bool              `json:"incomplete,omitempty"`      // the replay was interrupted
 	Rules      []RuleReport      `json:"rules"`
-	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need something the logs lack
+	LeftOut    map[string]string `json:"left_out,omitempty"` // rules, or skip.preflight, that need something the logs lack
 	Routes     []RouteReport     `json:"routes"`             // the routes that were denied most
 	Timeline   Timeline          `json:"timeline"`
 }
