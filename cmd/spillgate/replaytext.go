@@ -24,9 +24,12 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	for _, l := range logs {
 		b.WriteString(logText(l))
 	}
+	interrupted := ""
+	if rep.Incomplete {
+		interrupted = "The replay was interrupted; the report covers the requests up to then.\n"
+	}
 	if rep.Requests == 0 {
-		b.WriteString("\nNo request was decided.\n")
-		return b.String() + leftOutText(rep.LeftOut)
+		return b.String() + "\nNo request was decided.\n" + interrupted + leftOutText(rep.LeftOut)
 	}
 	fmt.Fprintf(&b, "\nFrom %s to %s, %s requests", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), grouped(rep.Requests))
 	if rep.Skipped > 0 {
@@ -36,9 +39,7 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	if rep.Would > 0 {
 		fmt.Fprintf(&b, "Dry runs would deny %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
 	}
-	if rep.Incomplete {
-		b.WriteString("The replay was interrupted; the report covers the requests up to then.\n")
-	}
+	b.WriteString(interrupted)
 	if rep.Failed > 0 {
 		fmt.Fprintf(&b, "%s requests could not be decided; the last: %s\n", grouped(rep.Failed), rep.Error)
 	}

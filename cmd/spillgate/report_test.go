@@ -124,22 +124,24 @@ func TestShowTrafficOnce(t *testing.T) {
 
 // The interrupt ends a replay whose standard input does not end.
 func TestInterruptedStandardInputIsReported(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	stdin, feed := io.Pipe()
-	go func() {
-		_, _ = io.WriteString(feed, accessLog())
-		_, _ = io.WriteString(feed, "\n") // the replay reads it after the lines before it
-		cancel()
-	}()
-	root := newRoot()
-	var out strings.Builder
-	root.SetIn(stdin)
-	root.SetOut(&out)
-	root.SetArgs([]string{"replay", "--rules", fileWith(t, replayRules), "-"})
-	err := root.ExecuteContext(ctx)
-	if want := "interrupted; the report covers the requests up to then"; err != nil || !errors.Is(ctx.Err(), context.Canceled) || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "8 requests") {
-		t.Errorf("got %v, %v\n%s", err, ctx.Err(), out.String())
+	for log, want := range map[string]string{accessLog(): "8 requests", "": "No request was decided."} {
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		defer cancel()
+		stdin, feed := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(feed, log)
+			_, _ = io.WriteString(feed, "\n") // the replay reads it after the lines before it
+			cancel()
+		}()
+		root := newRoot()
+		var out strings.Builder
+		root.SetIn(stdin)
+		root.SetOut(&out)
+		root.SetArgs([]string{"replay", "--rules", fileWith(t, replayRules), "-"})
+		err := root.ExecuteContext(ctx)
+		expect.True(t, err == nil && errors.Is(ctx.Err(), context.Canceled), "got %v, %v", err, ctx.Err())
+		expect.Contains(t, out.String(), "interrupted; the report covers the requests up to then", "%s", want)
+		expect.Contains(t, out.String(), want, "interrupted")
 	}
 }
 
