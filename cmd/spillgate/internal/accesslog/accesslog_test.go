@@ -102,6 +102,14 @@ var logs = []struct {
 		"csv", "start,ip,method,path,status,latency_ms\n1760104536500,203.0.113.7,GET,\"/a,b\",200,12.5",
 		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/a,b", Status: 200, Duration: 12500 * time.Microsecond},
 	},
+	{ // Python's isoformat, without a zone
+		"csv", "time,ip,method,path\n2025-10-10T13:55:36.5,203.0.113.7,GET,/",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1},
+	},
+	{ // PostgreSQL and Python's str, with a zone
+		"csv", "time,ip,method,path\n2025-10-10 15:55:36.5+02:00,203.0.113.7,GET,/",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1},
+	},
 }
 
 func at(s string) time.Time {
@@ -447,7 +455,7 @@ func TestNoFormatFits(t *testing.T) {
 		"hello\nworld\n": "csv", "{}\n": "csv", "a,b,c\n": "csv", strings.Repeat("x", block+1): "csv",
 		json + "}\n":                     "csv; read as json: there is no client; say --field client=NAME",
 		json + `,"client":"a b"}` + "\n": `csv; read as json: the client is "a b", want an address or a host name`,
-		`{"client":"::1","ts":"noon","method":"GET","path":"/"}`:                                      `csv; read as json: "noon" is not a time`,
+		`{"client":"::1","ts":"noon","method":"GET","path":"/"}`:                                      `csv; read as json: "noon" is not a time such as 2000-10-10T13:55:36Z`,
 		json + `,"client":"::1","status":"x"}`:                                                        `csv; read as json: "x" is not a status`,
 		`{"client":"::1","ts":1760104536}`:                                                            "csv; read as json: there is no method or no path; say --field",
 		`{"client":"::1","ts":1760104536,"message":"hello"}`:                                          "csv; read as json: there is no method or no path",

@@ -27,17 +27,20 @@ func (c *clock) read(text string) (time.Time, error) {
 	return at, err
 }
 
-// anyTime reads a time in one of the notations that logs use, including the time since the epoch.
+// anyTime reads a time in one of the notations that logs use, including the time since the epoch. Without a zone, it is in UTC.
 func anyTime(s string) (at time.Time, wholeSeconds bool, err error) {
 	if at, wholeSeconds, ok := epochTime(s); ok {
 		return inRange(at, wholeSeconds)
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999", "02/Jan/2006:15:04:05 -0700"} {
+	for _, layout := range []string{
+		time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999",
+		"02/Jan/2006:15:04:05 -0700", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
+	} {
 		if at, err := time.Parse(layout, s); err == nil {
 			return inRange(at.UTC(), !strings.ContainsAny(s, ".,"))
 		}
 	}
-	return time.Time{}, false, fmt.Errorf("%.40q is not a time", s)
+	return time.Time{}, false, fmt.Errorf("%.40q is not a time such as 2000-10-10T13:55:36Z", s)
 }
 
 // epochTime reads seconds, milliseconds, microseconds or nanoseconds since the epoch, with or without a fraction. Their
