@@ -133,7 +133,7 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 		}
 		own := o.Results[first:end]
 		first = end
-		if c.Peek {
+		if c.Peek && (o.Allowed || !slices.ContainsFunc(own, isDenied)) { // what would be held at the turn is a peek that may deny
 			continue
 		}
 		r := t.rule(c.Rule)
@@ -156,6 +156,8 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 		t.would.Add(1)
 	}
 }
+
+func isDenied(r core.Result) bool { return !r.Allowed }
 
 // undecided counts a request that was neither allowed nor denied.
 func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {

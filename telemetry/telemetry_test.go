@@ -121,8 +121,24 @@ func TestPeeksAreNotCounted(t *testing.T) {
 	tel := New(Options{})
 	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}}})
 	claims := []core.Claim{{Rule: "r", Key: "user:ann"}, {Rule: "r", Key: "user:bob", Peek: true}}
-	must.Get(l.Take(t.Context(), claims...))(t)
-	wantCounts(t, tel, map[string]uint64{"allowed": 1, "r 1/1h near": 1})
+	for range 2 { // bob is not denied: ann is
+		must.Get(l.Take(t.Context(), claims...))(t)
+	}
+	wantCounts(t, tel, map[string]uint64{"allowed": 1, "denied": 1, "r 1/1h near": 1, "r 1/1h denied": 1})
+}
+
+// What a request that may have to wait for its turn would hold then is a peek until then, which may deny the request.
+func TestDenialsBeforeTheTurnAreCounted(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{
+		{Name: "w", Limits: []core.Limit{core.PerHour(10)}, MaxWait: time.Second}, {Name: "held", Limits: []core.Limit{core.PerHour(1)}},
+	})
+	for range 3 {
+		must.Get(l.Wait(t.Context(), core.Claim{Rule: "w", Key: "k"}, core.Claim{Rule: "held", Key: "k", Hold: true}))(t)
+	}
+	wantCounts(t, tel, map[string]uint64{"allowed": 1, "denied": 2, "w 10/1h allowed": 3, "held 1/1h near": 1, "held 1/1h denied": 2})
+	top := tel.Top("held", 1)
+	expect.True(t, len(top) == 1 && top[0].Count == 2, "denied most: %+v", top)
 }
 
 func TestLimitersAreSummedByRuleName(t *testing.T) {
