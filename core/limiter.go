@@ -32,6 +32,7 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	l.waiting.taken, l.waiting.asking = make(map[Pair]int64), make(map[Pair]int64)
 	l.store = newStoreClient(cmp.Or[Store](c.store, new(MemoryStore)), c.timeout, l.reporter)
 	l.fallback = newStoreClient(cmp.Or[Store](c.fallback, new(MemoryStore)), c.timeout, l.reporter)
+	l.fallback.outages.fallback = true
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
 	errs = append(append(errs, mistakes...), sharers.add(l, c.store, c.fallback)...)

@@ -10,9 +10,10 @@ import (
 
 // An outageLog is what noteOutage has logged.
 type outageLog struct {
-	down atomic.Bool // the state that was logged last; written with mu locked
-	mu   sync.Mutex  // held by the goroutine that logs
-	next time.Time   // the earliest time to log the next outage
+	fallback bool        // it is about the fallback
+	down     atomic.Bool // the state that was logged last; written with mu locked
+	mu       sync.Mutex  // held by the goroutine that logs
+	next     time.Time   // the earliest time to log the next outage
 }
 
 // noteOutage logs that the store has gone down, at most once per reportInterval, or is back, unless that was logged already or
@@ -35,12 +36,16 @@ func (k *storeClient) noteOutage(ctx context.Context, now time.Time, down bool) 
 		return
 	}
 	o.down.Store(down)
+	away, back := "spillgate: the store is unavailable, failure modes decide", "spillgate: the store is back"
+	if o.fallback {
+		away, back = "spillgate: the fallback is unavailable, requests that need it are not decided", "spillgate: the fallback is back"
+	}
 	ctx = context.WithoutCancel(ctx)
 	if down {
 		o.next = now.Add(reportInterval)
-		k.reporter.log().WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
+		k.reporter.log().WarnContext(ctx, away, "err", err)
 	} else {
-		k.reporter.log().InfoContext(ctx, "spillgate: the store is back")
+		k.reporter.log().InfoContext(ctx, back)
 	}
 }
 

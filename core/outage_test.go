@@ -273,6 +273,21 @@ func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
 	})
 }
 
+func TestOutageOfFallbackIsNotOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := expect.KeepLog(t)
+		fallback := &faulty{fault: unreachable}
+		l := withStore(&faulty{fault: unreachable}, []core.Rule{perHour("r", 1000)}, core.WithFallback(fallback))
+		for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+			if time.Since(begun) > 5*time.Second {
+				fallback.fault = nil
+			}
+			l.Check(get("/"))
+		}
+		wantLines(t, log.String(), "the store is unavailable", "the fallback is unavailable", "the fallback is back")
+	})
+}
+
 // bound is how many decisions of a process may wait for a store.
 const bound = 4096
 
