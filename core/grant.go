@@ -21,8 +21,9 @@ import (
 //
 // Pass the limits that apply to the key. If you pass none, Grant uses the limits that the rule's Override returns for
 // the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. Grant changes the store,
-// not the fallback. If the store is down, Grant changes nothing. Grant returns the same errors as Reset, and ErrInvalid
-// if n is 0 or a sliding log would have to hold more than 10,000 requests, its rate and grants together.
+// not the fallback. Grant returns the same errors as Reset. After ErrUnavailable, nothing was granted, unless only the store's
+// answer was lost: UsageOf tells. The error wraps ErrInvalid if n is 0 or a sliding log would have to hold more than 10,000
+// requests, its rate and grants together.
 func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
 	own, err := l.ofKey("grant", rule, key, limits)
 	if err == nil && (n == 0 || n < -maxRate || n > maxRate) {

@@ -26,7 +26,7 @@ func console(limiter *core.Limiter, limitsOf func(customer string) []core.Limit)
 				return
 			}
 			if err := limiter.Grant(r.Context(), "plan", "user:"+name, n, limits...); err != nil {
-				http.Error(w, "nothing was granted; try again", http.StatusServiceUnavailable)
+				http.Error(w, "perhaps nothing was granted; look before you try again", http.StatusServiceUnavailable)
 				return
 			}
 		}

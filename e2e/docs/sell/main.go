@@ -73,7 +73,7 @@ func main() {
 		case errors.Is(err, core.ErrInvalid):
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
-			http.Error(w, "nothing was granted; try again", http.StatusServiceUnavailable)
+			http.Error(w, "perhaps nothing was granted; look before you try again", http.StatusServiceUnavailable)
 		}
 	}
 
