@@ -23,8 +23,8 @@ import (
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have their own state; 0 means 1,000,000. To make room, the store
 	// drops a pair whose state equals the state of a new key; if there is room, it drops such a pair after ten seconds
-	// or more. If no pair can be dropped, new pairs share a fixed set of counters, and requests of one pair count
-	// against the others. So a flood of keys makes the store stricter, never laxer.
+	// or more. If no pair can be dropped, new pairs share a fixed set of counters: requests and bans of one pair count
+	// against the others, and Reset and Grant change nothing. So a flood of keys makes the store stricter, never laxer.
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 more, and 8 for each of its sub-buckets, or 8
 	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,000 if they began over a whole
