@@ -44,16 +44,21 @@ var refundRows = []row{
 		s.expect(words("yes 5"), peek(c))
 	}},
 	{"a refund of a charge from before a reset gives back nothing; a later charge is given back", forEach(allAlgorithms, func(s *suite, limit string) {
-		c := claim(limit, limit, 3)
-		charged := s.charge(c)
-		s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it, or before it
-		s.reset(c.Rule, c.Key)
-		s.wait(100 * ms) // a lease may count what it gives back as charged earlier by its length
-		since := s.charge(claim(limit, limit, 4))
-		s.settle(charged...)
-		s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
-		s.settle(since...)
-		s.expect(words("yes 5"), peek(claim(limit, limit, 1)))
+		for _, key := range []string{limit, limit + " granted"} {
+			c := claim(key, limit, 3)
+			charged := s.charge(c)
+			if key != limit {
+				s.grant(c, 3)
+			}
+			s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it, or before it
+			s.reset(c.Rule, c.Key)
+			s.wait(100 * ms) // a lease may count what it gives back as charged earlier by its length
+			since := s.charge(claim(key, limit, 4))
+			s.settle(charged...)
+			s.expect(words("yes 1"), peek(claim(key, limit, 1)))
+			s.settle(since...)
+			s.expect(words("yes 5"), peek(claim(key, limit, 1)))
+		}
 	})},
 	{"a refund at a rate of 0 changes nothing", forEach(allAlgorithms, func(s *suite, limit string) {
 		s.take(claim(limit, limit, 3))

@@ -239,6 +239,9 @@ func (c *Cells) Forget(now, ends int64) {
 	}
 }
 
+// keep makes c remember the next Forget until ends at least.
+func (c *Cells) keep(ends int64) { c.add(Cell{Kind: Reset, Ends: ends, N: math.MinInt64}) }
+
 // Reset returns the instant before which charges are not given back, and until when that matters.
 func (c Cells) Reset() (at, ends int64) {
 	if i := c.find(&Cell{Kind: Reset}); i >= 0 {

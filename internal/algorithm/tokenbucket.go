@@ -298,7 +298,7 @@ func (b *Bucket) unbooked(l *Limit, now, at, turn, cost int64) int64 {
 }
 
 // GiveBack lowers all buckets of the limit by n requests, at most to what was used. Bans stay. A bucket drains as before,
-// and a refund still knows what was charged since.
+// and a refund still knows what was charged since. A reset ends refunds of charges that the level no longer shows.
 func (s *State) GiveBack(n int64) {
 	l := s.Limit
 	if l.Ban > 0 && max(s.Level, s.others) > l.Full-l.Period {
@@ -310,6 +310,7 @@ func (s *State) GiveBack(n int64) {
 			continue
 		}
 		s.view(r) // moves it to now if it lies in the future
+		s.Cells.keep(r.Ends())
 		b, level := s.load(r), addProduct(0, n, l.Period)
 		if r.Sibling != l.Sibling && b.Raised > 0 { // the ban of its own limit stays
 			b.Raised = min(b.Level, b.Raised+level)

@@ -143,7 +143,6 @@ func (c *call) grant(o *Op) {
 			if o.record.Pair == o.Pair.id {
 				o.cells.Drop(c.now) // grants that have ended: holds have not
 				o.cells.Grant(a.Limit.Kind, a.GrantEnds(), o.N)
-				c.changed(o)
 			}
 		case o.N > 0:
 			a.GiveBack(o.N)
@@ -154,6 +153,7 @@ func (c *call) grant(o *Op) {
 			l.Row.Charge(&a.State, -o.N)
 		}
 	}
+	c.changed(o)
 }
 
 // reset forgets the states, the grants and the ban of o, unless they are shared: that would admit the other pairs again.

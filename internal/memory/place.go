@@ -38,10 +38,9 @@ func (c *call) place(o *Op) {
 
 // needsCells reports whether o adds a cell.
 func (o *Op) needsCells() bool {
-	needs := o.Kind == Hold || o.Kind == Ban
+	needs := o.Kind == Hold || o.Kind == Ban || o.Kind == Grant
 	for i := range o.asks {
-		a := &o.asks[i]
-		needs = needs || o.Kind == Grant && a.Limit.Row.Book == nil || o.Kind != Grant && a.BeginsBan(a.asked)
+		needs = needs || o.asks[i].BeginsBan(o.asks[i].asked)
 	}
 	return needs
 }

@@ -96,7 +96,7 @@ function bucket.refund(l, now, at, turn, cost)
 end
 
 -- giveBack lowers all siblings by n requests, at most by what was used. A ban stays. A bucket drains as before, and a refund still
--- knows what was charged since.
+-- knows what was charged since. A reset ends refunds of charges that the level no longer shows.
 function bucket.giveBack(l, now, n)
   if l.ban > 0 and max(l.used(), l.others) > l.full - l.period then
     return
@@ -112,6 +112,7 @@ function bucket.giveBack(l, now, n)
     end
     one.set(level, at, busy, min(raised, level))
     if not one.state.isNew then
+      addCell(l.pair, newCell(resetCell, min(bucket.ends(one.state.text), maxExact), 0, 0))
       store(one)
     end
   end
