@@ -83,7 +83,7 @@ func (c *Calendar) validate() error {
 	}
 	switch {
 	case c.Unit == 0:
-		return invalid("only a day, a week, a month or a year has a time zone or a first day; want core.PerDay, PerWeek, PerMonth or PerYear")
+		return invalid("only a day, a week, a month or a year has a time zone or a first day; want core.PerDay, PerWeek, PerMonth or PerYear, got zone %q and from %d", c.Zone, c.From)
 	case int(c.Unit) >= len(calendarUnits):
 		return invalid("there is no calendar unit %d; want CalendarDay, CalendarWeek, CalendarMonth or CalendarYear", uint8(c.Unit))
 	case c.From != 0 && !c.hasFrom():

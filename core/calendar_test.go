@@ -30,9 +30,10 @@ func TestCalendarMistakes(t *testing.T) {
 		{"the first day of a year", core.PerYear(5).From(2), "from must be 0 for a calendar year"},
 		{"the zone of an hour", core.PerHour(5).In("UTC"), "only a day, a week, a month or a year has a time zone"},
 		{"the first day of an hour", core.PerHour(5).From(1), "only a day, a week, a month or a year has a time zone or a first day"},
+		{"the zone of an hour with a burst", core.PerHour(5).WithBurst(2).In("Asia/Tokyo"), `PerYear, got zone "Asia/Tokyo" and from 0`},
 		{"the zone of requests in flight", core.AtOnce(5).In("Europe/Berlin"), "only a day, a week, a month or a year has a time zone"},
 		{"a period", core.Limit{Rate: 1, Period: time.Hour, Calendar: core.Calendar{Unit: core.CalendarDay}}, "period must be 0 for a calendar day, got 1h0m0s"},
-		{"a burst", month.WithBurst(5), "a calendar month has no burst, buckets or ban"},
+		{"a burst", month.WithBurst(5), "a calendar month has no burst, buckets or ban, got 5, 0 and 0s"},
 		{"a ban", banned(month, time.Hour), "a calendar month has no burst, buckets or ban"},
 		{"buckets", core.Limit{Rate: 1, Buckets: 5, Calendar: core.Calendar{Unit: core.CalendarDay}}, "a calendar day has no burst, buckets or ban"},
 		{"another algorithm", month.Using(core.SlidingLog), "the algorithm of calendar windows must be FixedWindow or zero, got sliding-log"},
@@ -43,6 +44,7 @@ func TestCalendarMistakes(t *testing.T) {
 		t.Run(tt.why, func(t *testing.T) {
 			for _, err := range []error{tt.limit.Validate(), newErr(tt.limit.By(constKey))} {
 				wantError(t, err, core.ErrInvalid, tt.want)
+				expect.True(t, !strings.Contains(err.Error(), "unit(0)"), "got error %q, which names a unit that nobody gave", err)
 			}
 		})
 	}

@@ -242,13 +242,13 @@ func (l *Limit) validate() error {
 		if l.Calendar.Unit != 0 && l.Period != 0 {
 			wrong("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period)
 		}
-		if !unused {
-			wrong("a calendar %v has no burst, buckets or ban", l.Calendar.Unit)
+		if l.Calendar.Unit != 0 && !unused {
+			wrong("a calendar %v has no burst, buckets or ban, got %d, %d and %v", l.Calendar.Unit, l.Burst, l.Buckets, l.Ban)
 		}
 		return allOf(errs...)
 	case l.Algorithm == InFlight:
 		if l.Period != 0 || !unused {
-			wrong("a limit of requests in flight has no period, burst, buckets or ban; want AtOnce(%d)", l.Rate)
+			wrong("a limit of requests in flight has no period, burst, buckets or ban, got %v, %d, %d and %v; want AtOnce(%d)", l.Period, l.Burst, l.Buckets, l.Ban, l.Rate)
 		}
 		return allOf(errs...)
 	case l.Period < minPeriod:

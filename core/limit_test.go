@@ -52,7 +52,7 @@ func TestLimitMistakes(t *testing.T) {
 		{"a ban no longer than a refill", banned(core.PerMinute(10), 6*time.Second), "ban must be longer than the 6s that one request takes to refill, got 6s"},
 		{"a ban that arithmetic cannot hold", banned(core.Every(1_000_000_000, 24*time.Hour), 10*year), "and a ban of 87600h0m0s would overflow"},
 		{"requests in flight have no period", core.PerMinute(1).Using(core.InFlight), "a limit of requests in flight has no period"},
-		{"nor a ban", banned(core.AtOnce(1), time.Hour), "a limit of requests in flight has no period, burst, buckets or ban"},
+		{"nor a ban", banned(core.AtOnce(1), time.Hour), "a limit of requests in flight has no period, burst, buckets or ban, got 0s, 0, 0 and 1h0m0s"},
 		{"a negative number in flight", core.AtOnce(-1), "rate must be between 0 and 1000000000, got -1"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
