@@ -99,7 +99,7 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 	case rule == nil:
 		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(name))
 	case rule.Tier != nil:
-		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
+		return invalid("the rule has a Tier, which needs a request; pass the limits of this key's tier, or the rule's Limits: in Claim.Limits or, for Grant and UsageOf, as arguments")
 	}
 	switch err := a.set.mistake(a.cost, a.hold, own.Lease, own.MaxWait); {
 	case err != nil:

@@ -168,7 +168,7 @@ func TestTakeOfATieredRuleNeedsLimits(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{r, perHour("plain", 10)}))
 	for _, c := range []core.Claim{{Rule: "plan", Key: "k"}, {Rule: "plan", Key: "k", Peek: true}, {Rule: "plan", Key: "k", Cost: 3, Hold: true}} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, c)
-		wantError(t, err, core.ErrInvalid, `claim 2: rule "plan": the rule has a Tier, which needs a request; set Claim.Limits`)
+		wantError(t, err, core.ErrInvalid, `claim 2: rule "plan": the rule has a Tier, which needs a request`)
 		expect.True(t, !d.Allowed, "%+v was allowed", c)
 		wantError(t, expect.ErrorOf(l.Take(t.Context(), c)), core.ErrInvalid, `claim 1: rule "plan": the rule has a Tier`)
 	}

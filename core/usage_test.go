@@ -124,7 +124,7 @@ func TestUsageOf(t *testing.T) {
 	}{
 		{"plans", "ann", nil, core.ErrInvalid, `usage: there is no rule "plans"`},
 		{"plan", "", nil, core.ErrNoKey, `usage of rule "plan"`},
-		{"tier", "ann", nil, core.ErrInvalid, `usage of rule "tier": the rule has a Tier`},
+		{"tier", "ann", nil, core.ErrInvalid, `usage of rule "tier": the rule has a Tier, which needs a request; pass the limits of this key's tier, or the rule's Limits: in Claim.Limits or, for Grant and UsageOf, as arguments`},
 		{"plan", "ann", []core.Limit{core.PerDay(-1)}, core.ErrInvalid, `usage of rule "plan"`},
 	} {
 		wantError(t, expect.ErrorOf(l.UsageOf(t.Context(), tt.rule, tt.key, tt.limits...)), tt.kind, tt.want)
