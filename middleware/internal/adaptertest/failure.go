@@ -50,6 +50,7 @@ var failures = []failure{
 	{"a bad tier", &script{}, core.Rule{Key: anyone, Tier: func(*http.Request) []core.Limit { return []core.Limit{{}} }}, 500, core.ErrInvalid},
 	{"claims at fault", &script{err: fmt.Errorf("%w: %s", core.ErrInvalid, secret)}, core.Rule{Key: anyone}, 500, core.ErrInvalid},
 	{"the store is down", &script{err: errSecret}, core.Rule{Key: anyone, OnFailure: core.FailClosed}, 503, core.ErrUnavailable},
+	{"the store is down and finds no key", &script{err: fmt.Errorf("%w: %w: %s", core.ErrNoKey, core.ErrBadKey, secret)}, core.Rule{Key: anyone, OnFailure: core.FailClosed}, 503, core.ErrUnavailable},
 }
 
 // testFailure checks the default responses to requests that cannot be decided.

@@ -41,17 +41,17 @@ type Problem struct {
 func Failure(err error) Problem {
 	p := Problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: "The request could not be checked."}
 	switch {
+	case errors.Is(err, core.ErrUnavailable): // first, because an error of a store may wrap any other
+		p.Type = reducedCapacity
+		p.Status = http.StatusServiceUnavailable
+		p.Detail = "The request cannot be checked at the moment; retry later."
+		p.retryAfter = strconv.Itoa(unavailableRetry)
 	case errors.Is(err, core.ErrNoKey):
 		p.Status = http.StatusBadRequest
 		p.Detail = "The request has no key: credentials or an address are missing."
 	case errors.Is(err, core.ErrBadKey):
 		p.Status = http.StatusBadRequest
 		p.Detail = "The key of the request is ambiguous or malformed, such as a credential that was sent twice."
-	case errors.Is(err, core.ErrUnavailable):
-		p.Type = reducedCapacity
-		p.Status = http.StatusServiceUnavailable
-		p.Detail = "The request cannot be checked at the moment; retry later."
-		p.retryAfter = strconv.Itoa(unavailableRetry)
 	}
 	p.Title = http.StatusText(p.Status)
 	p.Message = p.Title
