@@ -25,7 +25,7 @@ var requirements = map[string]map[string]string{
 		"github.com/redis/go-redis/v9 v9.6.1": "before, requests fail while slots of a Cluster move: TestLeasesWhileSlotsMove",
 	},
 	"middleware/gin":       {"github.com/gin-gonic/gin v1.9.0": "IRoutes.Match, in tests"},
-	"middleware/grpc":      {"google.golang.org/grpc v1.34.0": "credentials/insecure, in tests", "google.golang.org/protobuf v1.25.0": "as grpc"},
+	"middleware/grpc":      {"google.golang.org/grpc v1.57.0": "before, genproto has packages of genproto/googleapis/rpc too", "google.golang.org/protobuf v1.30.0": "as grpc"},
 	"middleware/echo":      {"github.com/labstack/echo/v4 v4.10.2": "a request that no route matches has no path"},
 	"middleware/echov5":    {"github.com/labstack/echo/v5 v5.0.0": "the first version 5"},
 	"middleware/mcp":       {"github.com/modelcontextprotocol/go-sdk v1.7.0": "before, clients of a stateless server chose their session: TestKeys"},

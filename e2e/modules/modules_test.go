@@ -190,13 +190,14 @@ var moves = []move{
 	{"go-sdk 1.7.0", []string{"github.com/modelcontextprotocol/go-sdk@v1.7.0"}, []string{"github.com/modelcontextprotocol/go-sdk/mcp"}, []string{own + "/middleware/mcp"}, nil},
 	{"chi 5.0.8", []string{"github.com/go-chi/chi/v5@v5.0.8"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil},
 	{
-		"grpc 1.34.0", []string{"google.golang.org/grpc@v1.34.0"},
+		"grpc 1.57.0", []string{"google.golang.org/grpc@v1.57.0"},
 		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health"}, []string{own + "/middleware/grpc"}, nil,
 	},
 	{
 		"grpc 1.68.0", []string{"google.golang.org/grpc@v1.68.0"},
 		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health", "google.golang.org/genproto/googleapis/rpc/errdetails"}, []string{own + "/middleware/grpc"}, nil,
 	},
+	{"grpc 1.68.0 alone", []string{"google.golang.org/grpc@v1.68.0"}, []string{"google.golang.org/grpc"}, []string{own + "/middleware/grpc"}, nil},
 	{
 		"go-redis 9.6.1", []string{"github.com/redis/go-redis/v9@v9.6.1"},
 		[]string{"github.com/redis/go-redis/v9"}, []string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
@@ -229,7 +230,7 @@ var moves = []move{
 }
 
 // TestImportsRaiseNothing moves programs to Spillgate: no version of another module changes, and nothing but Spillgate is
-// required directly.
+// required directly. A new program needs only go mod tidy.
 func TestImportsRaiseNothing(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
@@ -242,7 +243,8 @@ func TestImportsRaiseNothing(t *testing.T) {
 			before, _ := p.required()
 
 			after := append(slices.Concat(m.before, m.after), core...)
-			p.write("", slices.DeleteFunc(after, func(path string) bool { return slices.Contains(m.gone, path) })...)
+			after = slices.DeleteFunc(after, func(path string) bool { return slices.Contains(m.gone, path) })
+			p.write("", after...)
 			get := []string{"go", "get"}
 			for _, path := range slices.Concat(m.after, core) {
 				get = append(get, path+"@"+version)
@@ -250,7 +252,7 @@ func TestImportsRaiseNothing(t *testing.T) {
 			p.run(get...)
 			p.run("go", "mod", "tidy")
 			p.build()
-			now, _ := p.required()
+			now, direct := p.required()
 			for path, v := range now {
 				was, ok := before[path]
 				expect.True(t, !ok || was == v, "%s was %s and is %s", path, was, v)
@@ -261,6 +263,13 @@ func TestImportsRaiseNothing(t *testing.T) {
 				return had || strings.HasPrefix(path, own)
 			})
 			t.Logf("also required, indirectly: %v", added)
+
+			fresh := newProgram(t)
+			fresh.write("", after...)
+			for _, path := range direct {
+				fresh.run("go", "mod", "edit", "-require="+path+"@"+now[path])
+			}
+			fresh.run("go", "mod", "tidy") // fails if two modules that are required indirectly have the same package
 		})
 	}
 }
