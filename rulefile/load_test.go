@@ -224,7 +224,9 @@ func TestWatchMistakes(t *testing.T) {
 		if o.Interval < 0 {
 			l = core.Must(core.New(mustParse(t, rate(1)).Rules))
 		}
-		expect.ErrorIs(t, rulefile.Watch(t.Context(), "f", l, program, o), core.ErrInvalid, "%+v", o)
+		err := rulefile.Watch(t.Context(), "f", l, program, o)
+		expect.ErrorIs(t, err, core.ErrInvalid, "%+v", o)
+		expect.True(t, strings.HasPrefix(err.Error(), "spillgate: "), "%+v: got error %q without prefix", o, err)
 	}
 }
 

@@ -43,7 +43,7 @@ type Options struct {
 // It returns an error only for invalid arguments, such as rules in Options.Also that core.New would not accept.
 func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
 	if l == nil || o.Interval < 0 {
-		return fmt.Errorf("%w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
+		return fmt.Errorf("spillgate: %w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
 	}
 	var err error
 	if o.Also, err = checked(o.Also); err != nil {
