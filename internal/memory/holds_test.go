@@ -137,6 +137,11 @@ func TestFullStoreDropsAPairOnceItsHoldOrBanIsOver(t *testing.T) {
 		more  time.Duration // until it is over, after 59 s
 	}{
 		{func(s *Store) { hold(s, "busy", atOnce(1)) }, 8 * time.Second},
+		{func(s *Store) {
+			_, at := hold(s, "busy", atOnce(1))
+			time.Sleep(30 * time.Second)
+			settle(s, []query{{Pair: pairOf("rule", "busy"), Limit: atOnce(1), Cost: 1, Renew: true, At: at}})
+		}, 8 * time.Second},
 		{func(s *Store) { ban(s, "busy", time.Minute) }, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -44,10 +44,7 @@ func (c *call) settle(o *Op) {
 
 // adjust makes what was charged at an instant the final cost. A dry run is charged more than it was only if that fits.
 func (c *call) adjust(o *Op, at int64) {
-	switch more := o.N - o.Cost; {
-	case more == 0:
-		return
-	case more > 0:
+	if more := o.N - o.Cost; more > 0 {
 		if !o.DryRun || c.admits(o, more) {
 			c.chargeOne(o, more)
 		}
