@@ -81,6 +81,7 @@ func (o *options) respond(g *core.Guard, failure error) (metadata.MD, error) {
 	case failure != nil:
 		p := respond.Failure(failure)
 		set(md, p.Announce)
+		delete(md, "cache-control") // no trailer may have it, and net/http would log each
 		return md, handled(o.fail, g, failure, p.CallStatus(), md)
 	case o.headers != nil:
 		set(md, func(h http.Header) { o.headers(h, g.Decision()) })
@@ -94,7 +95,6 @@ func (o *options) respond(g *core.Guard, failure error) (metadata.MD, error) {
 		return md, nil
 	}
 	d := g.Decision()
-	md["cache-control"] = []string{"no-store"}
 	return md, handled(o.deny, g, d, respond.CallDenial(&d), md)
 }
 

@@ -108,6 +108,7 @@ func (r NativeReply) wantCallDenial(t *testing.T, want callDenial) {
 		"got %+v, want %+v, trailers only", r, want)
 	got := r.Trailer["Grpc-Retry-Pushback-Ms"]
 	expect.True(t, slices.Equal(got, []string{want.pushback}), "pushback %q, want %q", got, want.pushback)
+	expect.Equal(t, r.Trailer.Get("Cache-Control"), "", "Cache-Control, which trailers must not have")
 }
 
 func (n Native) testDenial(t *testing.T) {
