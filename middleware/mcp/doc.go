@@ -12,6 +12,8 @@
 // A denied call gets the JSON-RPC error -32029, whose data are {"retryAfterSeconds": 3, "rules": ["search"]}, without retryAfterSeconds
 // if no retry will be admitted. A call without a key, or with a malformed one, gets -32602, and a call that could not be decided gets -32603.
 //
+// Since protocol version 2026-07-28, a client sends a call again with the input that the tool has asked for: that is another call.
+//
 // CostAfter gets status 200, 500 if the call fails or its result has IsError, or 499 if the client cancels it. A limit of AtOnce counts
 // a call until its handler returns. The SDK ends the context of a canceled call, except on a stateless server: a notification in another
 // HTTP request does not reach the call there. So a call goes on there after it has been canceled.

@@ -59,7 +59,7 @@ func RequestOf(r *http.Request) (mcp.Request, bool) {
 }
 
 // User is a key func for the user whose token the SDK has verified: "user:42", the UserID that the verifier of auth.RequireBearerToken
-// has set. It fails with ErrNoKey if there is none: over stdio and in memory, for example, which pass no token on.
+// has set. It fails with ErrNoKey if there is none: over stdio, in memory and behind NewSSEHandler, for example, which pass no token on.
 func User(r *http.Request) (string, error) {
 	if req, ok := RequestOf(r); ok {
 		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
@@ -70,8 +70,9 @@ func User(r *http.Request) (string, error) {
 }
 
 // Session is a key func for the session of the client: "session:XYZ". It fails with ErrNoKey if there is none: over stdio, in memory,
-// on a stateless server and, since protocol version 2026-07-28, everywhere. A client can open any number of sessions, so limit
-// its user too. With MCPGODEBUG=allowsessionsinstateless=1, clients of a stateless server choose their session: do not use Session there.
+// behind NewSSEHandler, on a stateless server and, since protocol version 2026-07-28, everywhere. A client can open any number of
+// sessions, so limit its user too. With MCPGODEBUG=allowsessionsinstateless=1, clients of a stateless server choose their session: do
+// not use Session there.
 func Session(r *http.Request) (string, error) {
 	if req, ok := RequestOf(r); ok && req.GetSession().ID() != "" {
 		return "session:" + req.GetSession().ID(), nil
