@@ -28,7 +28,8 @@ type options struct {
 	fail func(context.Context, mcp.Request, error) (mcp.Result, error)
 }
 
-// WithDenyHandler uses deny to respond to denied calls. ToolError is such a handler.
+// WithDenyHandler uses deny to respond to denied calls. ToolError is such a handler. The SDK does not set the resultType of the result
+// that a handler returns, which clients of protocol version 2026-07-28 need: set it with the result's UnmarshalJSON.
 func WithDenyHandler(deny func(ctx context.Context, req mcp.Request, d core.Decision) (mcp.Result, error)) Option {
 	return func(o *options) { o.deny = deny }
 }
@@ -130,5 +131,6 @@ func ToolError(_ context.Context, req mcp.Request, d core.Decision) (mcp.Result,
 	if _, ok := req.GetParams().(*mcp.CallToolParamsRaw); !ok {
 		return nil, nil
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: denied(d).Error()}}, IsError: true}, nil
+	res := new(mcp.CallToolResult) // only JSON sets its resultType; no text of denied needs escapes
+	return res, res.UnmarshalJSON([]byte(`{"resultType":"complete","isError":true,"content":[{"type":"text","text":"` + denied(d).Error() + `"}]}`))
 }

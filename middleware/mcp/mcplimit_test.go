@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,6 +221,15 @@ func TestDenials(t *testing.T) {
 		}
 		expect.Equal(t, remaining(t, l, "server"), 100-admitted, "%s: the server has left", why)
 	}
+}
+
+// TestToolErrorIsComplete checks that the result of a denied tool has the resultType that clients of protocol version 2026-07-28 need.
+func TestToolErrorIsComplete(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerDay(0).By(keyfunc.Const("all"))}))
+	s := inMemory(t, newServer(mcplimit.New(l, mcplimit.WithDenyHandler(mcplimit.ToolError))))
+	res := must.Get(s.CallTool(t.Context(), &mcp.CallToolParams{Name: "search"}))(t)
+	got := string(must.Get(json.Marshal(res))(t))
+	expect.True(t, res.IsError && strings.Contains(got, `"resultType":"complete"`), "the client gets %s", got)
 }
 
 func TestNilLimiter(t *testing.T) {
