@@ -28,8 +28,7 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: 50 * time.Millisecond, maxWaiting: 10_000}
 	errs := c.apply(opts)
 	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger, lines: make(map[failureKind]failureLine)}}
-	l.waiting.most, l.waiting.answered.L = int64(c.maxWaiting), &l.waiting.mu
-	l.waiting.taken, l.waiting.asking = make(map[Pair]int64), make(map[Pair]int64)
+	l.waiting.most, l.waiting.taken, l.waiting.asking = int64(c.maxWaiting), make(map[Pair]int64), make(map[Pair]int64)
 	l.store = newStoreClient(cmp.Or[Store](c.store, new(MemoryStore)), c.timeout, l.reporter)
 	l.fallback = newStoreClient(cmp.Or[Store](c.fallback, new(MemoryStore)), c.timeout, l.reporter)
 	l.fallback.outages.fallback = true

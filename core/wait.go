@@ -148,7 +148,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		}
 	}
 	pairs := mayWaitFor(claims, r)
-	reserved := l.waiting.reserve(pairs, false)
+	reserved := l.waiting.reserve(pairs, nil)
 	defer func() {
 		if reserved { // the store has failed
 			l.waiting.answer(pairs, nil)
@@ -162,7 +162,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		if took += more; err != nil {
 			return took, err
 		}
-		if reserved || early.allowed || !l.waiting.reserve(pairs, true) {
+		if reserved || early.allowed || !l.waiting.reserve(pairs, time.After(l.store.timeout)) {
 			break
 		}
 		reserved = true

@@ -431,6 +431,29 @@ func TestManyBeginToWaitAtOnce(t *testing.T) {
 	})
 }
 
+// TestFloodForPlacesToWait checks that a request for which no place is left is denied in time, although requests that do not need
+// their places take and leave them all the time.
+func TestFloodForPlacesToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{take: func() { time.Sleep(20 * time.Millisecond) }}
+		l := core.Must(core.New([]core.Rule{waiting("1/h", time.Second)}, core.WithMaxWaiting(4), core.WithStore(s)))
+		begun := time.Now()
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				for range 10 {
+					asked := time.Now()
+					_, err := l.Wait(t.Context(), job)
+					if took := time.Since(asked); err != nil || took > 3*50*time.Millisecond {
+						t.Errorf("request of %d after %v: %v, decided in %v", i, asked.Sub(begun), err, took)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // TestGuardSleeps checks that Guard returns at the turn of a request, and gives the turn back if the context of the request ends.
 func TestGuardSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ type waiters struct {
 	all  atomic.Int64 // requests that wait
 
 	mu       sync.Mutex
-	answered sync.Cond      // its L is mu
+	answered chan struct{}  // closed when the store has answered a request with a reserved place; nil if none waits for that
 	taken    map[Pair]int64 // a Pair without a Rule is a peer, and Pair{} stands for all requests
 	asking   map[Pair]int64 // how many of the taken places are reserved
 }
@@ -26,18 +26,29 @@ type waiters struct {
 func (w *waiters) share() int64 { return (w.most + 3) / 4 }
 
 // reserve takes a place of each pair for a request that may have to wait, before the store books its turn: a turn cannot always
-// be given back. It reports false if a pair has no place left. If it is patient, it first waits for the store's answers to
-// requests that have reserved the last places, because they may not need them.
-func (w *waiters) reserve(pairs []Pair, patient bool) bool {
+// be given back. It reports false if a pair has no place left. Unless giveUp is nil, it first waits for the store's answers to
+// requests that have reserved the last places, because they may not need them. It gives up in time, because others may take these
+// places again and again.
+func (w *waiters) reserve(pairs []Pair, giveUp <-chan time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	isFull := func(p Pair) bool { return w.taken[p] >= w.share() && (p != Pair{} || w.taken[p] >= w.most) }
-	isLost := func(p Pair) bool { return isFull(p) && (!patient || w.asking[p] == 0) }
+	isLost := func(p Pair) bool { return isFull(p) && w.asking[p] == 0 }
 	for slices.ContainsFunc(pairs, isFull) {
-		if slices.ContainsFunc(pairs, isLost) {
+		if giveUp == nil || slices.ContainsFunc(pairs, isLost) {
 			return false
 		}
-		w.answered.Wait()
+		if w.answered == nil {
+			w.answered = make(chan struct{})
+		}
+		answered := w.answered
+		w.mu.Unlock()
+		select {
+		case <-answered:
+		case <-giveUp:
+			giveUp = nil
+		}
+		w.mu.Lock()
 	}
 	count(w.taken, pairs, 1)
 	count(w.asking, pairs, 1)
@@ -52,7 +63,10 @@ func (w *waiters) answer(pairs, waits []Pair) {
 	count(w.taken, pairs, -1)
 	count(w.taken, waits, 1)
 	w.all.Add(int64(min(len(waits), 1)))
-	w.answered.Broadcast()
+	if w.answered != nil {
+		close(w.answered)
+		w.answered = nil
+	}
 }
 
 func count(places map[Pair]int64, pairs []Pair, n int64) {
