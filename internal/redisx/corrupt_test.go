@@ -61,6 +61,9 @@ var corruptions = []struct {
 	{"a next window that does not end", "fixed", func(kind, _ uint64) string {
 		return state(ends, kind, 1, uint64(time.Now().Truncate(time.Minute).Add(time.Minute).UnixMicro()), 1<<53+2)
 	}},
+	{"a next window that ends too late", "fixed", func(kind, _ uint64) string {
+		return state(ends, kind, 1, uint64(time.Now().Truncate(time.Minute).Add(time.Minute).UnixMicro()), 1<<53-1)
+	}},
 	{"too large a sum", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, math.MaxUint64) }},
 	{"no sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 1) }},
 	{"no oldest sub-bucket", "sliding window", func(kind, sibling uint64) string { return state(ends, kind, sibling, 0, 0, 1) }},

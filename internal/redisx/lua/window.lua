@@ -56,12 +56,12 @@ function window.compile(l)
   end
 
   -- open brings the window to now, and returns what is used. After the clock went back, the next window is kept, but a later one becomes
-  -- the current one.
+  -- the current one. No window of a calendar is more than twice as long as the one before it.
   function l.open(text, place, now)
     local itsKind, count, since, till = unpackWords(fourWords, text, place)
     local first, last = l.windowOf(now)
     local isLate, isNext = since > last, since > first and since <= last
-    if itsKind ~= kind or count > maxExact or isLate and not l.state or isNext and (till <= since or till > maxExact) then
+    if itsKind ~= kind or count > maxExact or isLate and not l.state or isNext and (till <= since or till - since > 2 * (last - first)) then
       return nil
     elseif since < first or count == 0 then
       count, since, till = 0, first, last
