@@ -14,7 +14,7 @@ const (
 	historySeconds = 3600
 	recentSeconds  = 3 // of history in each event but the first: the current second, and the seconds that may have changed since the last event
 	topKeys        = 20
-	topRules       = 50 // whose keys are compared, if the page shows all rules
+	topRules       = 50 // whose keys are compared, if the page shows all rules: the rules with the highest counts
 )
 
 // A report is the content of an event. Its times are in Unix milliseconds.
@@ -98,6 +98,15 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 		Now: now.UnixMilli(), Start: now.Add(-age).UnixMilli(), Requests: make(map[string]uint64),
 		Rules: h.rules(s), Rule: name, Held: s.Held, Settled: make(map[string]uint64), Keys: keys(s.Keys), Leases: leases(s.Leases), Store: storeOf(s.Store), File: fileOf(s.File), Reset: h.authorize(r),
 	}
+	denied, own := make(map[string]uint64), make(map[string]uint64) // by rule
+	for _, r := range s.Rules {
+		if r.Outcome == "denied" {
+			denied[r.Rule] = r.Count
+		}
+	}
+	for _, q := range s.Quotas {
+		own[q.Rule] = q.Overridden
+	}
 	for _, q := range s.Requests {
 		e.Requests[q.Outcome] += q.Count
 		if q.Degraded {
@@ -115,14 +124,21 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 		}
 	}
 	e.From, e.History = h.history(age, name, seconds)
-	e.Top = h.top(shown)
-	e.Own, e.Grants = h.overridden(shown), h.grants(shown)
+	e.Top = h.top(busiest(shown, denied))
+	e.Own, e.Grants = h.overridden(busiest(shown, own)), h.grants(shown)
 	return e
+}
+
+// busiest returns the topRules rules with the highest counts.
+func busiest(names []string, counts map[string]uint64) []string {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	return names[:min(len(names), topRules)]
 }
 
 // overridden returns the keys with limits of their own for which rules decided most.
 func (h *handler) overridden(names []string) (all []overridden) {
-	for _, name := range names[:min(len(names), topRules)] {
+	for _, name := range names {
 		for _, k := range h.telemetry.Overridden(name, topKeys) {
 			all = append(all, overridden{key{name, k.Key, k.ID, k.Count}, k.Limits, k.Last.UnixMilli()})
 		}
@@ -172,7 +188,7 @@ func (h *handler) history(age time.Duration, name string, seconds int) (from int
 // other keys.
 func (h *handler) top(names []string) (all []key) {
 	denials := make(map[string]uint64) // by the text of the key
-	for _, name := range names[:min(len(names), topRules)] {
+	for _, name := range names {
 		for _, row := range h.telemetry.Top(name, topKeys) {
 			all = append(all, key{name, row.Key, row.ID, row.Count})
 			denials[row.Key] += row.Count

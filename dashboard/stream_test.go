@@ -219,3 +219,18 @@ func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
 		shown[1] == "ip:10.0.0.0/24" && !slices.Contains(shown, "ip:198.51.100.0/24"),
 		"got %q with %v, want 20 groups and the largest first", shown, counts)
 }
+
+// The keys of the last of many rules are shown if only that rule denied any, or had overrides.
+func TestKeysOfTheLastRuleAreShown(t *testing.T) {
+	rules := make([]core.Rule, 60)
+	for i := range rules {
+		rules[i] = core.Rule{Name: fmt.Sprint("rule", i), Key: byUser, Limits: []core.Limit{core.PerDay(9)}}
+	}
+	rules[59].Override = func(string) []core.Limit { return []core.Limit{core.PerDay(1)} }
+	s := sceneOf(t, telemetry.New(telemetry.Options{}), rules)
+	s.ask("ann", "ann")
+	e := s.event(t, "")
+	top, _ := e["top"].([]any)
+	own, _ := e["own"].([]any)
+	expect.True(t, len(top) == 1 && len(own) == 1, "got top %v, overrides %v", top, own)
+}
