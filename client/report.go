@@ -34,12 +34,13 @@ type state struct {
 	reset     int64         // Reset by the clock of the server, in seconds
 	each      time.Duration // how long one request takes to be available again, by the policy
 	otherUnit bool          // the limit counts something other than requests
+	own       bool          // it has a policy that is not for later limits of its name
 }
 
 // A budgetName identifies a budget of an account.
 type budgetName struct {
 	family family
-	line   int8 // the index of the field line, where a field has one number per line
+	line   int8 // the index of the field line, where a field has one number per line; the index among limits of one name in RateLimit
 	name   string
 }
 
@@ -135,7 +136,8 @@ func lineOf(lines []string, i int) string {
 	return ""
 }
 
-// readStructured reads RateLimit, and RateLimit-Policy for the limits in it.
+// readStructured reads RateLimit, and RateLimit-Policy for the limits in it. A proxy and the server behind it may use one
+// name: then the first policy is for the first limit of that name. The last one is for all that remain.
 func (rep *report) readStructured(clock *serverClock) {
 	first := rep.n
 	for _, line := range clock.header["Ratelimit"] {
@@ -147,8 +149,12 @@ func (rep *report) readStructured(clock *serverClock) {
 	for _, line := range clock.header["Ratelimit-Policy"] {
 		list := parser{rest: line}
 		for m := (member{}); list.next(&m); {
+			own := true
 			for i := first; i < rep.n; i++ {
-				rep.states[i].readPolicy(&m)
+				if s := &rep.states[i]; s.name.line >= 0 && s.name.name == m.name && !s.own {
+					s.own, own = own, false
+					s.readPolicy(&m)
+				}
 			}
 		}
 	}
@@ -181,6 +187,11 @@ func (rep *report) readRateLimit(line string, clock *serverClock) {
 
 // addStructured adds a state whose reset is in seconds from now.
 func (rep *report) addStructured(name budgetName, limit, left, reset number, clock *serverClock) {
+	for _, s := range rep.states[:rep.n] {
+		if s.name == name {
+			name.line++
+		}
+	}
 	s := state{name: name, limit: max(limit.n, 0), left: max(left.n, 0)}
 	if reset.ok {
 		s.wait, s.reset, s.hasReset = clock.in(reset.n)
@@ -188,11 +199,8 @@ func (rep *report) addStructured(name budgetName, limit, left, reset number, clo
 	rep.add(s)
 }
 
-// readPolicy adds limit, each and unit from the policy of the same name.
+// readPolicy adds limit, each and unit from a policy.
 func (s *state) readPolicy(m *member) {
-	if s.name.line < 0 || s.name.name != m.name {
-		return
-	}
 	if m.q.ok && m.q.n > 0 {
 		s.limit = m.q.n
 		if m.w.ok && m.w.n > 0 {

@@ -160,13 +160,18 @@ func TestNoRequestIsDenied(t *testing.T) {
 	}
 }
 
-// writers write the default fields and the fields of the IETF draft.
+// writers write the default fields, and the fields of the IETF draft, also with a line of a server behind that uses the same name.
 var writers = []struct {
 	name  string
 	write headers.Writer
 }{
 	{"GitHub", headers.GitHub},
 	{"IETF", headers.IETF},
+	{"IETF, two servers", func(h http.Header, d core.Decision) {
+		headers.IETF(h, d)
+		h.Add("RateLimit", `"default";r=900;t=3000`)
+		h.Add("RateLimit-Policy", `"default";q=1000;w=3600`)
+	}},
 }
 
 func oneUser(int, int) string { return "/users/1" }

@@ -163,6 +163,7 @@ func TestPolicies(t *testing.T) {
 		{`"a";q=10;qu="requests"`, 10, 0, false},
 		{`"a";q=10;qu="content-bytes"`, 10, 0, true},
 		{`"b";q=10;w=60;qu="content-bytes", "a";q=5`, 5, 0, false},
+		{`"a";q=5, "a";q=9;w=9`, 5, 0, false},
 	} {
 		var rep report
 		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {`"a";r=1`}, "Ratelimit-Policy": {row.policy}}}, at(0))
