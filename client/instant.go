@@ -78,7 +78,7 @@ func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bo
 	if f, ok := parseSeconds(first); ok {
 		return c.number(f)
 	}
-	if t, err := http.ParseTime(text); err == nil {
+	if t, err := http.ParseTime(strings.Replace(text, " UTC", " GMT", 1)); err == nil { // go-limiter writes UTC
 		return c.at(t)
 	}
 	t, err := time.Parse(time.RFC3339, text)

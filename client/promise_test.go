@@ -48,6 +48,7 @@ var announcements = []announcement{
 	{"X-RateLimit, Reset with a fraction", 200, func(_, at time.Time) []string { return gitHub("60", "0", epoch(at.Add(-time.Second))+".25", "") }},
 	{"X-RateLimit, Reset as RFC 3339", 200, func(_, at time.Time) []string { return gitHub("60", "0", date(at, time.RFC3339), "") }},
 	{"X-RateLimit, Reset as an HTTP date", 200, func(_, at time.Time) []string { return gitHub("60", "0", date(at, http.TimeFormat), "") }},
+	{"X-RateLimit, Reset as a date in UTC", 200, func(_, at time.Time) []string { return gitHub("60", "0", date(at, time.RFC1123), "") }},
 	{"X-RateLimit of two proxies", 200, func(_, at time.Time) []string {
 		return append(gitHub("9", "8", epoch(at.Add(time.Hour)), "outer"), gitHub("60", "0", epoch(at), "inner")...)
 	}},
