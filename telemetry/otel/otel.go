@@ -74,7 +74,7 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 	}
 	t.Forward(func(ctx context.Context, o *core.Observation) {
 		if o.Store > 0 {
-			h.Record(ctx, o.Store.Seconds())
+			record(ctx, h, o.Store)
 		}
 	})
 	return nil
@@ -92,7 +92,7 @@ func registerWaits(t *telemetry.Telemetry, m metric.Meter) error {
 			return
 		}
 		for rule, wait := range waitsOf(o.Results) {
-			h.Record(ctx, wait.Seconds(), metric.WithAttributes(ruleKey.String(waited.of(rule))))
+			record(ctx, h, wait, metric.WithAttributes(ruleKey.String(waited.of(rule))))
 		}
 	})
 	return nil
@@ -130,6 +130,14 @@ func waitsOf(results []core.Result) map[string]time.Duration {
 		}
 	}
 	return waits
+}
+
+// record records a duration, even if the client has disconnected: SDKs before 1.22 drop measurements of a canceled context.
+func record(ctx context.Context, h metric.Float64Histogram, d time.Duration, opts ...metric.RecordOption) {
+	if ctx != nil && ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	h.Record(ctx, d.Seconds(), opts...)
 }
 
 func histogram(m metric.Meter, name, description string, buckets []time.Duration) (metric.Float64Histogram, error) {

@@ -95,6 +95,13 @@ func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string][
 	return numbers, histograms
 }
 
+// canceled returns the context of a client that has disconnected.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
 func TestRegisteredInstruments(t *testing.T) {
 	tel, reader := registered(t)
 	l := limited(tel)
@@ -104,7 +111,7 @@ func TestRegisteredInstruments(t *testing.T) {
 	tel.FileLoaded("spillgate.yaml", "abc", nil)
 	must.Get(l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
 	must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}))(t)
-	tel.Observe(t.Context(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
+	tel.Observe(canceled(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
 	got, histograms := collect(t, reader)
 	want := map[string]int64{
 		"spillgate.requests spillgate.degraded=false,spillgate.outcome=allowed":                   3,
@@ -168,7 +175,7 @@ func TestWaits(t *testing.T) {
 	}
 	for i := range 2000 { // claims can name any rule
 		d := core.Decision{Allowed: true, Wait: time.Second, Results: []core.Result{{Rule: fmt.Sprint(i), Wait: time.Second}}}
-		tel.Observe(t.Context(), &core.Observation{Decision: d})
+		tel.Observe(canceled(), &core.Observation{Decision: d})
 	}
 	_, histograms = collect(t, reader)
 	expect.Equal(t, len(histograms["spillgate.wait.duration"]), 1001, "rules with waits, one of them other")
