@@ -12,18 +12,22 @@ type loan struct {
 
 // Unused is a number of requests that were charged ahead and are to be returned to the store.
 type Unused struct {
-	At    int64 // when the store charged them, or the earliest of them, in microseconds
+	At    int64 // when the store charged them, in microseconds
 	Count int64
+	next  *Unused // charged at another instant; nil if there are none
 }
 
-// add adds n requests charged at an instant. Of two instants it keeps the earlier one, which never returns more to the store.
-func (u *Unused) add(at, n int64) {
-	switch {
-	case n == 0:
-	case u.Count == 0:
-		*u = Unused{at, n}
-	default:
-		*u = Unused{min(u.At, at), u.Count + n}
+// add adds n unused requests charged at an instant. They stay apart from others: a window may have begun in between, or a reset have
+// come, and what was charged before is not returned.
+func (l *lease) add(at, n int64) {
+	u := l.unused
+	for u != nil && u.At != at {
+		u = u.next
+	}
+	if u != nil {
+		u.Count += n
+	} else if n > 0 {
+		l.unused = &Unused{at, n, l.unused}
 	}
 }
 
@@ -31,9 +35,9 @@ func (u *Unused) add(at, n int64) {
 // methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
 type lease struct {
 	loan
-	next   *loan  // a refill that came while the loan had requests left; nil for none
-	unused Unused // of loans that have ended
-	since  int64  // the store's time when the last loan ended, as this process estimated it
+	next   *loan   // a refill that came while the loan had requests left; nil for none
+	unused *Unused // of loans that have ended
+	since  int64   // the store's time when the last loan ended, as this process estimated it
 	used   [2]uint32
 	span   uint16 // the number of the current span: used counts what was decided in it, and in the last one seen before
 	pause  uint8  // number of spans until the next refill may be asked for
@@ -67,7 +71,7 @@ func (l *lease) advance(now, length int64) {
 // drop ends the loan, whose rest is unused, and begins the next one.
 func (l *lease) drop(now, length int64) {
 	l.since = l.instant(min(now, l.until), length)
-	l.unused.add(l.at, int64(l.left))
+	l.add(l.at, int64(l.left))
 	if l.loan = (loan{}); l.next != nil {
 		l.loan, l.next = *l.next, nil
 	}
@@ -104,7 +108,7 @@ func (l *lease) putBack(at, n int64) {
 	if l.until > 0 && l.at == at {
 		l.left += uint32(n)
 	} else {
-		l.unused.add(at, n)
+		l.add(at, n)
 	}
 	l.used[0] -= min(l.used[0], uint32(n))
 }
@@ -147,7 +151,7 @@ func (l *lease) credit(now, length, at, until, n int64) {
 	}
 	switch lent := (loan{at, until, uint32(n), uint32(n)}); {
 	case late:
-		l.unused.add(at, n)
+		l.add(at, n)
 	case n == 0:
 	case l.until == 0:
 		l.loan = lent
@@ -157,7 +161,7 @@ func (l *lease) credit(now, length, at, until, n int64) {
 }
 
 // finish ends all loans and removes what is unused from l. Its caller returns that to the store.
-func (l *lease) finish(now, length int64) Unused {
+func (l *lease) finish(now, length int64) *Unused {
 	for l.until > 0 {
 		l.drop(now, length)
 	}
@@ -165,13 +169,13 @@ func (l *lease) finish(now, length int64) Unused {
 }
 
 // takeUnused removes what is unused from l. Its caller returns it to the store.
-func (l *lease) takeUnused() Unused {
+func (l *lease) takeUnused() *Unused {
 	u := l.unused
-	l.unused = Unused{}
+	l.unused = nil
 	return u
 }
 
 // isIdle reports whether an advanced l does not differ from a new lease in what it may do.
 func (l *lease) isIdle() bool {
-	return l.until == 0 && l.unused.Count == 0 && l.used == [2]uint32{} && l.pause == 0
+	return l.until == 0 && l.unused == nil && l.used == [2]uint32{} && l.pause == 0
 }

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,10 +132,10 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 		l.advance(int64(step.at), leaseLength)
 		expect.Equal(t, l.isIdle(), step.idle, "at %v", step.at)
 	}
-	l.unused.add(1, 1)
+	l.add(1, 1)
 	expect.True(t, !l.isIdle(), "with something to return")
 	u := l.takeUnused()
-	expect.True(t, u.Count == 1 && l.isIdle() && l.takeUnused() == (Unused{}), "returns %v", u)
+	expect.True(t, u.Count == 1 && l.isIdle() && l.takeUnused() == nil, "returns %v", u)
 	l.pause = 1
 	expect.True(t, !l.isIdle(), "during a pause")
 }
@@ -146,7 +148,7 @@ type leaseStep struct {
 	sent   time.Duration
 	ok     bool      // of a take
 	left   [2]uint32 // of the loan, and of the next one
-	unused Unused
+	unused []Unused
 	want   int64
 }
 
@@ -165,30 +167,30 @@ var leaseTimelines = map[string][]leaseStep{
 		{at: 20 * ms, do: "credit", n: 5, sent: 15 * ms, left: [2]uint32{3, 5}, want: 7},
 		{at: 30 * ms, do: "take", n: 6, left: [2]uint32{3, 5}, want: 7},
 		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{1, 5}, want: 9},
-		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{3}, unused: Unused{serverAt(0), 1}, want: 11},
-		{at: 31 * ms, do: "put back", left: [2]uint32{5}, unused: Unused{serverAt(0), 1}, want: 9},
+		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{3}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 11},
+		{at: 31 * ms, do: "put back", left: [2]uint32{5}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 9},
 	},
 	"a loan is used until one Lease after it was asked for": {
 		{at: 20 * ms, do: "credit", n: 10, sent: 10 * ms, left: [2]uint32{10}, want: 1},
 		{at: 110*ms - 1, do: "take", n: 1, ok: true, left: [2]uint32{9}, want: 1},
-		{at: 110 * ms, do: "take", n: 1, unused: Unused{serverAt(10 * ms), 9}, want: 1},
+		{at: 110 * ms, do: "take", n: 1, unused: []Unused{{At: serverAt(10 * ms), Count: 9}}, want: 1},
 	},
 	"a refill follows a loan that ends": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 90 * ms, do: "credit", n: 20, sent: 80 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 100 * ms, do: "take", n: 1, ok: true, left: [2]uint32{19}, unused: Unused{serverAt(0), 10}, want: 1},
+		{at: 100 * ms, do: "take", n: 1, ok: true, left: [2]uint32{19}, unused: []Unused{{At: serverAt(0), Count: 10}}, want: 1},
 	},
 	"both end": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 90 * ms, do: "credit", n: 20, sent: 80 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 180 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 30}, want: 1},
+		{at: 180 * ms, do: "take", n: 1, unused: []Unused{{At: serverAt(80 * ms), Count: 20}, {At: serverAt(0), Count: 10}}, want: 1},
 	},
 	"what was taken from a loan that has ended is returned": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 99 * ms, do: "take", n: 4, ok: true, left: [2]uint32{6}, want: 4},
-		{at: 100 * ms, do: "put back", unused: Unused{serverAt(0), 10}, want: 4},
+		{at: 100 * ms, do: "put back", unused: []Unused{{At: serverAt(0), Count: 10}}, want: 4},
 	},
-	"a refill that is late is returned whole": {{at: 100 * ms, do: "credit", n: 10, unused: Unused{serverAt(0), 10}, want: 1}},
+	"a refill that is late is returned whole": {{at: 100 * ms, do: "credit", n: 10, unused: []Unused{{At: serverAt(0), Count: 10}}, want: 1}},
 	"one just in time is not":                 {{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10}, want: 1}},
 	"a refill replaces a loan of which nothing is left": {
 		{at: 0, do: "credit", n: 4, left: [2]uint32{4}, want: 1},
@@ -198,22 +200,22 @@ var leaseTimelines = map[string][]leaseStep{
 	"the end of a lease leaves all unused": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 20 * ms, do: "finish", unused: Unused{serverAt(0), 30}, want: 1},
+		{at: 20 * ms, do: "finish", unused: []Unused{{At: serverAt(10 * ms), Count: 20}, {At: serverAt(0), Count: 10}}, want: 1},
 	},
 	"what is wanted is what was used in the last Lease": {
 		{at: 0, do: "credit", n: 100, left: [2]uint32{100}, want: 1},
 		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70}, want: 30},
 		{at: 99 * ms, do: "take", n: 20, ok: true, left: [2]uint32{50}, want: 50},
 		{at: 99 * ms, do: "credit", n: 100, sent: 99 * ms, left: [2]uint32{50, 100}, want: 50},
-		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95}, unused: Unused{serverAt(0), 50}, want: 50},
-		{at: 200 * ms, do: "credit", n: 0, unused: Unused{serverAt(0), 145}, want: 5},
-		{at: 300 * ms, do: "credit", n: 0, unused: Unused{serverAt(0), 145}, want: 1},
+		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95}, unused: []Unused{{At: serverAt(0), Count: 50}}, want: 50},
+		{at: 200 * ms, do: "credit", n: 0, unused: []Unused{{At: serverAt(99 * ms), Count: 95}, {At: serverAt(0), Count: 50}}, want: 5},
+		{at: 300 * ms, do: "credit", n: 0, unused: []Unused{{At: serverAt(99 * ms), Count: 95}, {At: serverAt(0), Count: 50}}, want: 1},
 	},
 	"what was used is remembered while nobody looks": {
 		{at: 0, do: "credit", n: 100, left: [2]uint32{100}, want: 1},
 		{at: 99 * ms, do: "take", n: 60, ok: true, left: [2]uint32{40}, want: 60},
-		{at: 750 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 40}, want: 60},
-		{at: 850 * ms, do: "take", n: 1, unused: Unused{serverAt(0), 40}, want: 1},
+		{at: 750 * ms, do: "take", n: 1, unused: []Unused{{At: serverAt(0), Count: 40}}, want: 60},
+		{at: 850 * ms, do: "take", n: 1, unused: []Unused{{At: serverAt(0), Count: 40}}, want: 1},
 	},
 }
 
@@ -227,27 +229,27 @@ func runLease(t *testing.T, steps []leaseStep) {
 	var l lease
 	var last Unused
 	for i, s := range steps {
-		now, unused := int64(s.at), &l.unused
+		now, finished := int64(s.at), (*Unused)(nil)
 		l.advance(now, leaseLength)
 		switch s.do {
 		case "take":
 			at, ok := l.take(now, leaseLength, s.n)
-			last = (Unused{at, s.n})
+			last = Unused{At: at, Count: s.n}
 			expect.Equal(t, ok, s.ok, "step %d: take of %d", i+1, s.n)
 		case "put back":
 			l.putBack(last.At, last.Count)
 		case "credit":
 			l.credit(now, leaseLength, serverAt(s.sent), int64(s.sent)+leaseLength, s.n)
 		case "finish":
-			all := l.finish(now, leaseLength)
-			unused = &all
+			finished = l.finish(now, leaseLength)
 		}
 		left := [2]uint32{l.left}
 		if l.next != nil {
 			left[1] = l.next.left
 		}
-		expect.True(t, left == s.left && *unused == s.unused && l.want(0) == s.want,
-			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, *unused, l.want(0), s.left, s.unused, s.want)
+		unused := listOf(cmp.Or(finished, l.unused))
+		expect.True(t, left == s.left && slices.Equal(unused, s.unused) && l.want(0) == s.want,
+			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, unused, l.want(0), s.left, s.unused, s.want)
 	}
 }
 
@@ -316,11 +318,19 @@ func (h *leaseHolder) Ended(now int64) []oracle.Portion {
 	return portionsOf(h.takeUnused())
 }
 
-func portionsOf(u Unused) []oracle.Portion {
-	if u.Count == 0 {
-		return nil
+// listOf returns u and those that follow, apart.
+func listOf(u *Unused) (all []Unused) {
+	for ; u != nil; u = u.next {
+		all = append(all, Unused{At: u.At, Count: u.Count})
 	}
-	return []oracle.Portion{oracle.Portion(u)}
+	return all
+}
+
+func portionsOf(u *Unused) (all []oracle.Portion) {
+	for _, one := range listOf(u) {
+		all = append(all, oracle.Portion{At: one.At, Count: one.Count})
+	}
+	return all
 }
 
 // TestLeaseKeepsItsBounds simulates, for about a second, processes that lease from the model with the leases of this package.

@@ -76,7 +76,7 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	e.refill, r.err = nil, err
 	if errors.As(err, new(NotRefunded)) { // the next call for the key refunds it
 		for i := range unused {
-			e.unused.add(unused[i].At.UnixMicro(), int64(unused[i].Cost))
+			e.add(unused[i].At.UnixMicro(), int64(unused[i].Cost))
 		}
 	} else {
 		t.returned(unused, err)
@@ -90,7 +90,7 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	case err != nil:
 		e.pause = pauseSpans
 	case e.gone:
-		e.unused.add(left[0].At.UnixMicro(), charged)
+		e.add(left[0].At.UnixMicro(), charged)
 	default:
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
 	}

@@ -13,7 +13,7 @@ import (
 
 // A fetch is a refill of an entry that has not been asked for yet.
 type fetch struct {
-	unused  Unused
+	unused  *Unused
 	store   *fake
 	table   *Table
 	hash    uint64
@@ -28,7 +28,7 @@ func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	s.table().refills.Add(1)
 	_, hash := s.table().placeOf(c)
 	at, n := s.ahead(c, 5)
-	return &fetch{Unused{at, n}, s, s.table(), hash, e, time.Minute}
+	return &fetch{&Unused{At: at, Count: n}, s, s.table(), hash, e, time.Minute}
 }
 
 func (f *fetch) run() {
@@ -53,7 +53,7 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
 			"%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		unused, later := f.entry.takeUnused(), f.table.toReturn()
-		expect.True(t, gone && later == 5 && unused.Count == 0 || !gone && unused == f.unused && later == 0,
+		expect.True(t, gone && later == 5 && unused == nil || !gone && *unused == *f.unused && later == 0,
 			"the lease is gone: %v: %v and %d to be returned", gone, unused, later)
 	}
 }
@@ -71,7 +71,7 @@ func TestReturnsOfAFailedRefill(t *testing.T) {
 		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
 			"%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		unused := f.entry.takeUnused()
-		expect.True(t, known && unused == f.unused || !known && unused.Count == 0, "%v: %v to be returned", failure, unused)
+		expect.True(t, known && *unused == *f.unused || !known && unused == nil, "%v: %v to be returned", failure, unused)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	f := fetchFor(t, s, c)
 	c.Cost = 85
 	s.charge(c)
-	f.unused = Unused{}
+	f.unused = nil
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
@@ -197,7 +197,7 @@ func TestARefillReturnsWhatIsUnused(t *testing.T) {
 	e.drop(s.table().now(), e.terms.length)
 	_, hash := s.table().placeOf(c)
 	s.table().fetch(hash, e, 4)
-	if s.quiet(); s.LeaseStats().Returned != 10 || e.unused.Count > 0 || s.remains(t, c)+e.available() != 100 {
+	if s.quiet(); s.LeaseStats().Returned != 10 || e.unused != nil || s.remains(t, c)+e.available() != 100 {
 		t.Errorf("%+v, %d left, %d remain", s.LeaseStats(), e.available(), s.remains(t, c))
 	}
 }

@@ -17,17 +17,17 @@ const maxReturns = 64
 // returnTimeout bounds how long a sweep waits for a call.
 const returnTimeout = time.Second
 
-// refunds returns the refund of u, which was charged ahead for e: none if u is nothing, or if it has drained.
-func (t *Table) refunds(e *entry, u Unused) []core.Settlement {
-	if u.Count > 0 && e.heard >= u.At && e.first.isOver(t.now()) {
-		t.refunded.Add(uint64(u.Count))
-		u = Unused{}
-	}
-	if u.Count == 0 {
-		return nil
-	}
+// refunds returns refunds of u and those that follow, which were charged ahead for e: none of those that have drained.
+func (t *Table) refunds(e *entry, u *Unused) (all []core.Settlement) {
 	length := time.Duration(e.terms.length)
-	return []core.Settlement{{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length}}
+	for ; u != nil; u = u.next {
+		if e.heard >= u.At && e.first.isOver(t.now()) {
+			t.refunded.Add(uint64(u.Count))
+			continue
+		}
+		all = append(all, core.Settlement{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length})
+	}
+	return all
 }
 
 // isOver reports whether nothing that the store had charged by its report counts any longer, for this limit and those that follow.

@@ -86,9 +86,9 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		table.returnLater(table.refunds(e, Unused{}))
+		table.returnLater(table.refunds(e, nil))
 		expect.True(t, table.every <= 0 && len(table.unused) <= 0, "nothing is to be returned")
-		table.returnLater(table.refunds(e, Unused{1, 2}))
+		table.returnLater(table.refunds(e, &Unused{At: 1, Count: 2}))
 		expect.True(t, table.toReturn() == 2 && table.every == c.Lease, "%d to be returned within %v", table.toReturn(), table.every)
 		table.timer.Stop()
 	})
@@ -116,6 +116,22 @@ func TestASweepReturnsWhatHasEnded(t *testing.T) {
 		expect.True(t, stats.Keys == row.keys && stats.Returned == row.returned && s.remains(t, c) == int64(90+row.returned),
 			"%s: %+v, %d remain", why, stats, s.remains(t, c))
 	}
+}
+
+// A reset by another process reaches a loan from before it, but not the refill that follows.
+func TestWhatWasLentAfterAResetIsReturned(t *testing.T) {
+	s, c, e := lent(t)
+	_, hash := s.table().placeOf(c)
+	s.pass(ms)
+	must.Do(t, s.process(t).Reset(t.Context(), []core.Pair{{Rule: c.Rule, Key: c.Key}}))
+	s.pass(ms)
+	e.refill = new(refill)
+	s.table().refills.Add(1)
+	s.table().fill(hash, e, 20, nil, time.Minute)
+	expect.Equal(t, s.remains(t, c), 80, "remain while both are lent")
+	s.table().pass(c.Lease)
+	s.table().sweep()
+	expect.Equal(t, s.remains(t, c), 100, "remain after the lease")
 }
 
 // What has drained is not refunded by a call: that would change nothing.
@@ -152,7 +168,7 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	at, n := s.ahead(c, 2*maxReturns+1)
 	e := &entry{key: c.Key, terms: s.table().termsOf(&c)}
 	for range n {
-		s.table().returnLater(s.table().refunds(e, Unused{at, 1}))
+		s.table().returnLater(s.table().refunds(e, &Unused{At: at, Count: 1}))
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -165,7 +181,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	at, n := s.ahead(c, 10)
 	table := s.table()
-	table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, Unused{at, n}))
+	table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, &Unused{At: at, Count: n}))
 	called := false
 	s.next(func() error {
 		if called = true; table.sweeping.TryLock() {
@@ -182,7 +198,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(stuck{}), leasedFor("k", "100/d")
-		table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, Unused{1, 10}))
+		table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, &Unused{At: 1, Count: 10}))
 		begun := time.Now()
 		table.sweep()
 		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {

@@ -128,7 +128,7 @@ func (t *Table) putBack(parts []part) {
 		s.mu.Lock()
 		s.decisions--
 		if p.entry.gone {
-			t.returnLater(t.refunds(p.entry, p.taken))
+			t.returnLater(t.refunds(p.entry, &p.taken))
 		} else {
 			p.entry.putBack(p.taken.At, p.taken.Count)
 		}
@@ -283,7 +283,7 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 		}
 		e.advance(k.table.now(), e.terms.length)
 		e.pause = pauseSpans
-		holds = holds || e.available() > 0 || e.unused.Count > 0
+		holds = holds || e.available() > 0 || e.unused != nil
 		if e.refill != nil {
 			refills = append(refills, e.refill)
 		}
