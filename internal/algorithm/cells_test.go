@@ -33,7 +33,7 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 }
 
 func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
-	inFlight, none := Limit{Rate: 9, Row: &Table[InFlight]}, Limit{Row: &Table[TokenBucket]}
+	inFlight, none := Limit{Rate: 9, Algorithm: InFlight}, Limit{}
 	other := slices.Clone(windows)
 	other[0].Rate++
 	var c Cells

@@ -64,7 +64,7 @@ func CalendarID(unit, from uint64, zone string) uint64 {
 }
 
 // IsCharged reports whether requests are charged to l: not if it counts them in flight, or admits none.
-func (l *Limit) IsCharged() bool { return l.Rate > 0 && !l.Row.Counts }
+func (l *Limit) IsCharged() bool { return l.Rate > 0 && l.Algorithm != InFlight }
 
 // Leasable reports whether requests of l may be charged ahead and given back exactly.
 func (l *Limit) Leasable() bool {

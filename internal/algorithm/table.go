@@ -19,9 +19,6 @@ const (
 type Row struct {
 	Name string // in the notation of core.ParseLimits
 
-	// Counts says that the limit counts requests in flight, whatever their cost, and has no state.
-	Counts bool
-
 	// Open sets s to what is stored, as it is at s.Now, and returns what that has used: requests, or the level of a bucket. Open
 	// changes what is stored only if that lies in the future, because the clock has gone back.
 	Open func(s *State) (used int64)
@@ -89,12 +86,8 @@ type State struct {
 	used   int64 // requests, or the level of the fullest bucket
 }
 
-// inFlight measures what its pair holds, which the pair counts.
-var inFlight = Row{
-	Name:   "in-flight",
-	Counts: true,
-	Open:   func(*State) int64 { return 0 },
-}
+// inFlight has no state: its pair counts the requests that it holds, whatever their cost.
+var inFlight = Row{Name: "in-flight", Open: func(*State) int64 { return 0 }}
 
 // Open opens s, unless the rate is 0.
 func (s *State) Open() {

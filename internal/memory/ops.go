@@ -91,7 +91,7 @@ func (c *call) release(o *Op) {
 func (c *call) admits(o *Op, cost int64) bool {
 	o.fits = true
 	for i := range o.asks {
-		if a := &o.asks[i]; !a.Limit.Row.Counts {
+		if a := &o.asks[i]; a.Limit.Algorithm != algorithm.InFlight {
 			c.decideOne(o, a, cost)
 		}
 	}
@@ -135,7 +135,7 @@ func (c *call) grant(o *Op) {
 	for i := range o.asks {
 		a := &o.asks[i]
 		switch {
-		case a.Limit.Rate == 0 || a.Limit.Row.Counts || a.id != o.Pair.id:
+		case !a.Limit.IsCharged() || a.id != o.Pair.id:
 		case a.Limit.Row.Book == nil:
 			if o.record.Pair == o.Pair.id {
 				o.cells.Drop(c.now) // grants that have ended: holds have not

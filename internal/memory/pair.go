@@ -100,7 +100,7 @@ func (c *call) endHolds() {
 
 // costOf returns what o costs a, alone: a limit in flight counts requests.
 func (o *Op) costOf(a *ask) int64 {
-	if a.Limit.Row.Counts {
+	if a.Limit.Algorithm == algorithm.InFlight {
 		return 1
 	}
 	return o.Cost
@@ -267,7 +267,7 @@ func (o *Op) delay(a *ask) {
 
 // heldOf returns what requests in flight hold of a.
 func (o *Op) heldOf(a *ask) int64 {
-	if a.Limit.Row.Counts {
+	if a.Limit.Algorithm == algorithm.InFlight {
 		return o.count
 	}
 	return o.cost
