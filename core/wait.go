@@ -24,20 +24,18 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	}
 	t := new(taken)
 	t.sleeps = true
-	c := &t.receipt
-	if d, err = l.takeObserved(ctx, t, claims); err != nil {
-		return d, err
-	}
-	if c.late {
-		return Decision{}, context.DeadlineExceeded
-	}
-	if c.allowed {
-		err = l.await(ctx, c)
+	d, err = l.takeObserved(ctx, t, claims)
+	switch {
+	case err != nil:
+	case t.late:
+		err = context.DeadlineExceeded
+	case t.allowed:
+		err = l.await(ctx, &t.receipt)
 	}
 	if err != nil {
-		return Decision{}, err
+		d = Decision{}
 	}
-	return d, nil
+	return d, err
 }
 
 // decide decides the claims of c; r is nil for Take. It returns how long the store took. A request that may wait does so for at most
@@ -150,7 +148,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 	pairs := mayWaitFor(claims, r)
 	reserved := l.waiting.reserve(pairs, nil)
 	defer func() {
-		if reserved { // the store has failed
+		if reserved { // the request does not wait
 			l.waiting.answer(pairs, nil)
 		}
 	}()
@@ -168,16 +166,14 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		reserved = true
 	}
 	early.denyLate(ctx)
-	had := reserved
-	reserved = false
-	switch waits := early.waitFrom(time.Time{}) > 0; {
-	case had && !waits:
-		l.waiting.answer(pairs, nil)
-	case waits && (!had || !l.enter(ctx, r, &early, pairs)):
-		_ = early.settle(ctx, "", 0)
-		waitNot(true)
-		more, err := l.decide(ctx, r, c)
-		return took + more, err
+	if reserved && early.waitFrom(time.Time{}) > 0 {
+		reserved = false
+		if !l.enter(ctx, r, &early, pairs) {
+			_ = early.settle(ctx, "", 0)
+			waitNot(true)
+			more, err := l.decide(ctx, r, c)
+			return took + more, err
+		}
 	}
 	if !later.isEmpty() && early.allowed && pause(ctx, early.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
 		l.leave(&early)
