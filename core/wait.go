@@ -195,14 +195,14 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 // after the deadline of ctx.
 func (c *receipt) denyLate(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
-	left, wait := max(time.Until(deadline), 0), c.waitFrom(time.Time{})
-	if !ok || wait == 0 || wait < left {
+	left := max(time.Until(deadline), 1) // no Wait of 0 is late
+	if !ok || c.waitFrom(time.Time{}) < left {
 		return
 	}
 	c.giveBack(ctx)
 	results := c.results()
 	for i := range results {
-		if r := &results[i]; !r.DryRun && r.Wait > 0 && r.Wait >= left {
+		if r := &results[i]; !r.DryRun && r.Wait >= left {
 			r.Allowed, r.RetryAfter, r.Wait = false, max(r.Wait-left, time.Microsecond), 0
 		}
 	}
@@ -238,9 +238,7 @@ func (c *receipt) inTurn() (early, later receipt) {
 		if a.isAtTurn() {
 			*later.add() = a
 			a.hold, a.peek = false, true
-			if a.set.inFlight {
-				a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
-			}
+			a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
 			if len(a.set.limits) == 0 {
 				a.by = byNobody
 			}
