@@ -224,7 +224,7 @@ func TestWaitThatContextEnds(t *testing.T) {
 			defer cancel()
 			ended := ctx.Err() != nil
 			d, err := l.Wait(ctx, job)
-			if err != row.err || time.Since(begun) != row.after || ended && (d.Allowed || int(s.calls.Load()) != row.taken) {
+			if err != row.err || time.Since(begun) != row.after || d.Allowed != (err == nil) || ended && int(s.calls.Load()) != row.taken {
 				t.Errorf("%+v, %v after %v, want %v after %v, and no call of the store if the context had ended", d, err, time.Since(begun), row.err, row.after)
 			}
 			d, _ = l.Take(t.Context(), job)
