@@ -55,7 +55,7 @@ func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took
 func mayWait(claims []asked) (waits, waitsDry bool) {
 	for i := range claims {
 		if a := &claims[i]; a.rule.MaxWait > 0 {
-			waits, waitsDry = waits || !a.dryRun && !a.now, waitsDry || a.dryRun
+			waits, waitsDry = waits || !a.dryRun, waitsDry || a.dryRun
 		}
 	}
 	return waits, waitsDry
@@ -127,7 +127,7 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 			if r.Allowed || r.DryRun {
 				continue
 			}
-			if late = !a.now && r.RetryAfter <= a.rule.MaxWait-left; !late {
+			if late = r.RetryAfter <= a.rule.MaxWait-left; !late {
 				return false
 			}
 		}
@@ -140,11 +140,6 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 // not wait, and once more if it is denied and a place is left then.
 func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	left, claims := timeLeft(ctx, r, true), c.claims()
-	waitNot := func(must bool) {
-		for i := range claims {
-			claims[i].now = must && !claims[i].dryRun
-		}
-	}
 	pairs := mayWaitFor(claims, r)
 	reserved := l.waiting.reserve(pairs, nil)
 	defer func() {
@@ -154,9 +149,12 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 	}()
 	var early, later receipt
 	for {
-		waitNot(!reserved)
+		most := left
+		if !reserved {
+			most = 0
+		}
 		early, later = c.inTurn()
-		more, err := l.decideOnce(ctx, &early, left)
+		more, err := l.decideOnce(ctx, &early, most)
 		if took += more; err != nil {
 			return took, err
 		}
@@ -170,8 +168,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		reserved = false
 		if !l.enter(ctx, r, &early, pairs) {
 			_ = early.settle(ctx, "", 0)
-			waitNot(true)
-			more, err := l.decide(ctx, r, c)
+			more, err := l.decideOnce(ctx, c, 0)
 			return took + more, err
 		}
 	}
@@ -187,7 +184,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		early.addLater(claims, &later)
 	}
 	*c = early
-	c.late = c.late || c.deniedWithin(left)
+	c.late = c.late || reserved && c.deniedWithin(left)
 	return took, nil
 }
 
