@@ -454,6 +454,23 @@ func TestFloodForPlacesToWait(t *testing.T) {
 	})
 }
 
+// TestRequestThatFitsIsChargedOnce checks a request that fits at once and finds no place to wait, although one is free when the store
+// has decided.
+func TestRequestThatFitsIsChargedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{take: func() {}}
+		l := core.Must(core.New([]core.Rule{waiting("1/h", time.Hour)}, core.WithMaxWaiting(1), core.WithStore(s)))
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			go func() { _, _ = l.Wait(ctx, job) }()
+		}
+		synctest.Wait()
+		s.take, s.takes = func() { cancel(); synctest.Wait() }, 0
+		d, err := l.Wait(t.Context(), core.Claim{Rule: job.Rule, Key: "other"})
+		expect.True(t, err == nil && d.Allowed && s.takes == 1, "%+v, %v after %d calls, want 1", d, err, s.takes)
+	})
+}
+
 // TestGuardSleeps checks that Guard returns at the turn of a request, and gives the turn back if the context of the request ends.
 func TestGuardSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -511,6 +528,10 @@ func TestWaitWithoutTheStore(t *testing.T) {
 		}
 		all.Wait()
 		expect.Equal(t, time.Since(begun), 300*time.Millisecond, "the last one went after")
+		closed := waiting("10/s;burst=1", time.Minute)
+		closed.OnFailure = core.FailClosed
+		l = core.Must(core.New([]core.Rule{closed}, core.WithStore(s)))
+		expect.ErrorIs(t, expect.ErrorOf(l.Wait(t.Context(), job)), core.ErrUnavailable, "under FailClosed")
 	})
 }
 
@@ -714,6 +735,8 @@ func TestClaimsCarryTheTimeLeft(t *testing.T) {
 			}
 			_, err = l.Take(ctx, job)
 			expect.True(t, err == nil && s.maxWait == 5*time.Second, "Take: the store got %v, %v", s.maxWait, err)
+			_, err = l.Wait(context.WithoutCancel(ctx), job)
+			expect.True(t, err == nil && s.maxWait == 5*time.Second, "Wait without a deadline: the store got %v, %v", s.maxWait, err)
 		}))
 	}
 }
