@@ -230,7 +230,6 @@ func (a *asked) isAtTurn() bool {
 // peeks of their rates before it.
 func (c *receipt) inTurn() (early, later receipt) {
 	early.limiter, early.nested = c.limiter, c.nested
-	later.limiter = c.limiter
 	for _, a := range c.claims() {
 		if a.isAtTurn() {
 			*later.add() = a
