@@ -471,6 +471,23 @@ func TestRequestThatFitsIsChargedOnce(t *testing.T) {
 	})
 }
 
+// TestReservedPlaceBecomesFree checks a request that finds the last place reserved, by a request that does not need it in the end.
+func TestReservedPlaceBecomesFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{take: func() {}}
+		l := core.Must(core.New([]core.Rule{waiting("1/h", time.Hour)}, core.WithMaxWaiting(1), core.WithStore(s), core.WithTimeout(time.Minute)))
+		other, gate := core.Claim{Rule: job.Rule, Key: "other"}, make(chan bool)
+		_, _ = l.Take(t.Context(), other)
+		s.take = func() { <-gate }
+		go func() { _, _ = l.Wait(t.Context(), job) }()
+		synctest.Wait()
+		s.take = func() {}
+		time.AfterFunc(time.Second, func() { close(gate) })
+		d, err := l.Wait(t.Context(), other)
+		expect.True(t, err == nil && d.Allowed && d.Wait == time.Hour-time.Second, "%+v, %v; want a turn", d, err)
+	})
+}
+
 // TestGuardSleeps checks that Guard returns at the turn of a request, and gives the turn back if the context of the request ends.
 func TestGuardSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -895,4 +912,6 @@ func TestRequestThatIsDeniedAtItsTurnBansNobody(t *testing.T) {
 	d := must.Get(l.Wait(t.Context(), spaced, banning, place))(t)
 	left := must.Get(l.Take(t.Context(), core.Claim{Rule: "banning", Key: "k", Peek: true}))(t)
 	expect.True(t, !d.Allowed && left.Allowed && left.Results[0].Remaining == 1, "%+v, then %+v, want a denial and no ban", d, left)
+	d = must.Get(l.Wait(t.Context(), spaced, banning))(t)
+	expect.True(t, d.Allowed && len(d.Results) == 2, "%+v, want both charged", d)
 }

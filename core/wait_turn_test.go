@@ -245,6 +245,12 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 		d, err := l.Wait(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "places", Key: "const:all", Hold: true})
 		expect.True(t, err == nil && d.Allowed && time.Since(begun) == 58*time.Second && s.Stats().Held == 1,
 			"%+v, %v after %v, %d held, want that the turn comes as if nobody had been canceled", d, err, time.Since(begun), s.Stats().Held)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		s = &hooked{take: func() {}}
+		g, err := core.Must(core.New(append(holding(), waiting("1/m", time.Hour)), core.WithStore(s))).Guard(ended, get("/"), nil)
+		expect.True(t, err == nil && g.Admitted() && s.Stats().Held == 3, "ended, and nothing to wait for: %v, %d held", err, s.Stats().Held)
+		g.End()
 	})
 }
 
