@@ -82,7 +82,7 @@ func count(places map[Pair]int64, pairs []Pair, n int64) {
 func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt, pairs []Pair) bool {
 	c.more().waits = c.waitsFor(pairs)
 	l.waiting.answer(pairs, c.extra.waits)
-	if r == nil || timeoutOf(ctx, r) == 0 || !extend(ctx, 0) || extend(ctx, c.waitFrom(time.Time{})) {
+	if r == nil || !extend(ctx, 0) || extend(ctx, c.waitFrom(time.Time{})) {
 		return true
 	}
 	l.leave(c)
