@@ -23,6 +23,16 @@ func TestRecordOfARequestIsSmall(t *testing.T) {
 	expect.AtMost(t, unsafe.Sizeof(asked{}), 64, "a claim has bytes")
 }
 
+func TestRequestThatHasWaitedLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Must(New([]Rule{{Name: "r", Limits: []Limit{PerSecond(1)}, MaxWait: time.Minute}}))
+		for range 3 {
+			must.Get(l.Wait(t.Context(), Claim{Rule: "r", Key: "k"}))(t)
+		}
+		expect.True(t, len(l.waiting.taken) == 0 && len(l.waiting.asking) == 0, "left of the places: %v, %v", l.waiting.taken, l.waiting.asking)
+	})
+}
+
 // requestFields are the fields of http.Request that the bytes of a request identify, and that a copy shares with it. Before you
 // add a field here that a new version of Go has, look at what restore does to it. A field that must not be copied, such as a
 // lock, needs a change there.

@@ -802,6 +802,16 @@ func TestGuardExtendsDeadlines(t *testing.T) {
 				t.Errorf("%d: extended by %v, served after %v", i, e.waits, time.Since(begun))
 			}
 		}
+		time.Sleep(500 * time.Millisecond)
+		g, err := l.Guard(ctx, get("/"), &extender{fails: true})
+		expect.True(t, err == nil && g.Admitted(), "a turn within the timeout: %+v, %v", g.Decision(), err)
+		g.End()
+		e := &extender{can: true}
+		g, err = l.Guard(ctx, get("/"), e)
+		_, _ = l.Wait(g.Request().Context(), job)
+		d, waitErr := l.Wait(g.Request().Context(), job)
+		expect.True(t, err == nil && waitErr == nil && d.Wait > 0 && len(e.waits) == 1, "Wait in a handler: %+v, %v; extended by %v, want the wait of Guard", d, waitErr, e.waits)
+		g.End()
 		expect.Equal(t, l.StoreHealth().Waiting, 0, "still wait")
 	})
 }
