@@ -111,7 +111,7 @@ func (c *receipt) waitsFor(pairs []Pair) []Pair {
 		claims, fits := c.claims(), p.Rule != ""
 		for i, own := range c.each {
 			if (Pair{claims[i].rule.Name, claims[i].key}) == p {
-				fits = fits && !slices.ContainsFunc(own, func(r Result) bool { return !r.DryRun && r.Wait > 0 })
+				fits = fits && !slices.ContainsFunc(own, func(r Result) bool { return r.Wait > 0 })
 			}
 		}
 		return fits
