@@ -248,8 +248,10 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		s = &hooked{take: func() {}}
-		g, err := core.Must(core.New(append(holding(), waiting("1/m", time.Hour)), core.WithStore(s))).Guard(ended, get("/"), nil)
-		expect.True(t, err == nil && g.Admitted() && s.Stats().Held == 3, "ended, and nothing to wait for: %v, %d held", err, s.Stats().Held)
+		l = core.Must(core.New(append(holding(), waiting("1/m", time.Hour)), core.WithStore(s)))
+		g, err := l.Guard(ended, get("/"), nil)
+		expect.True(t, err == nil && g.Admitted() && s.Stats().Held == 3 && l.StoreHealth().Waiting == 0,
+			"ended, and nothing to wait for: %v, %d held, %d wait", err, s.Stats().Held, l.StoreHealth().Waiting)
 		g.End()
 	})
 }
@@ -468,6 +470,14 @@ func TestOneKeyTakesAQuarterOfItsRule(t *testing.T) {
 			synctest.Wait()
 		}
 		expect.Equal(t, l.StoreHealth().Waiting, 4, "requests wait")
+		cancel()
+		all.Wait()
+		ctx, cancel = context.WithCancel(t.Context())
+		for i := range 6 { // they fit under the other rule, and do not count against its key
+			all.Go(func() { _, _ = l.Wait(ctx, core.Claim{Rule: "r", Key: fmt.Sprint(i / 2)}, core.Claim{Rule: "other", Key: "k", Limits: []core.Limit{core.PerMinute(100)}}) })
+			synctest.Wait()
+		}
+		expect.Equal(t, l.StoreHealth().Waiting, 3, "requests with other keys wait")
 		cancel()
 		all.Wait()
 	})
