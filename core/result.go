@@ -38,7 +38,7 @@ func (r *Result) set(rule string, l *Limit, dryRun bool, answer *memory.Answer, 
 	u := &answer.Usage
 	r.Remaining, r.Granted, r.Over = int(u.Remaining), int(u.Granted), int(u.Over)
 	r.RetryAfter = Never
-	if answer.Retry < algorithm.Never {
+	if answer.Retry < Never.Microseconds() {
 		r.RetryAfter = time.Duration(answer.Retry) * time.Microsecond
 	}
 	r.RefillAfter, r.ResetAfter = time.Duration(u.Refill)*time.Microsecond, time.Duration(u.Reset)*time.Microsecond
@@ -60,14 +60,7 @@ func (p *answer) pack(a *memory.Answer, at int64) bool {
 
 // packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.
 func (p *answer) packResult(r *Result, a *asked) bool {
-	p.at, p.wait = r.At.UnixMicro(), r.Wait.Microseconds()
-	switch {
-	case r.Allowed:
-	case r.RetryAfter == Never:
-		p.wait = -algorithm.Never
-	default:
-		p.wait = -r.RetryAfter.Microseconds()
-	}
+	p.at, p.wait = r.At.UnixMicro(), (r.Wait - r.RetryAfter).Microseconds()
 	p.remaining, p.refill, p.reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
 	var back Result
 	p.unpack(&back, a)
