@@ -127,7 +127,7 @@ func (c *receipt) claims() []asked {
 
 // add adds a claim, which is zero. It is valid until the next one is added.
 func (c *receipt) add() *asked {
-	if !c.single && (c.extra == nil || c.extra.claims == nil) {
+	if !c.single && c.extra == nil {
 		c.single = true
 		return &c.claim[0]
 	}
@@ -230,7 +230,7 @@ func (c *receipt) settlements(dst []Settlement, i, final int, own []Result) []Se
 	if e := c.extra; e != nil && !e.renewed[i].IsZero() {
 		s.At = e.renewed[i]
 	}
-	if a.hold || a.rule.MaxWait == 0 { // no request waits for what it holds
+	if a.rule.MaxWait == 0 {
 		return append(dst, s)
 	}
 	if s.MaxWait = a.rule.MaxWait; final >= max(s.Cost, 1) {

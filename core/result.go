@@ -135,8 +135,8 @@ func (r *Result) availableAfter(cost int) time.Duration {
 		return max(r.ResetAfter, r.Limit.Period)
 	case missing == 1:
 		return r.RefillAfter
-	case cost <= r.Limit.Capacity() && r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0:
-		if l, err := r.Limit.compile(); err == nil {
+	case cost <= r.Limit.Capacity():
+		if l, err := r.Limit.compile(); err == nil && l.Algorithm == algorithm.TokenBucket {
 			return min(r.ResetAfter, r.RefillAfter+refill(&l, int64(missing-1)))
 		}
 	}
@@ -151,7 +151,7 @@ func refill(l *algorithm.Limit, requests int64) time.Duration {
 // availableAfterCharge is availableAfter for a cost that is held, and is charged soon after r.At. It may be too long.
 func (r *Result) availableAfterCharge(cost int) time.Duration {
 	wait, missing := r.availableAfter(cost), int64(cost-r.Remaining)
-	if missing <= 0 || r.Limit.Algorithm == InFlight || cost > r.Limit.Capacity() {
+	if missing <= 0 {
 		return wait
 	}
 	charged := r.Limit.Period
