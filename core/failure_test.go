@@ -21,6 +21,8 @@ func dry(r core.Rule) core.Rule {
 
 func TestFailureModes(t *testing.T) {
 	local, open, closed := mode("local", core.FailLocal, 5), mode("open", core.FailOpen, 0), mode("closed", core.FailClosed, 5)
+	holds := final("open", 0, core.Failures)
+	holds.OnFailure = core.FailOpen
 	for _, tt := range []struct {
 		why     string
 		rules   []core.Rule
@@ -33,6 +35,7 @@ func TestFailureModes(t *testing.T) {
 		{"open admits whatever its limits say", []core.Rule{open}, false, true, nil},
 		{"closed denies", []core.Rule{closed}, true, false, nil},
 		{"local claims are decided together", []core.Rule{local, mode("none", core.FailLocal, 0)}, false, false, []string{"local", "none"}},
+		{"open holds nothing", []core.Rule{holds}, false, true, nil},
 		{"open gives no results beside local", []core.Rule{open, local}, false, true, []string{"local"}},
 		{"one closed rule denies all", []core.Rule{local, open, closed}, true, false, nil},
 		{"in any order", []core.Rule{closed, local, open}, true, false, nil},
@@ -63,6 +66,7 @@ func TestFailureModes(t *testing.T) {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
 			}
 			expect.True(t, tt.closed || errors.Is(d.Degraded, errUnreachable), "got Degraded %v, want the cause", d.Degraded)
+			expect.NoError(t, errors.Join(l.Renew(t.Context(), d), l.Refund(t.Context(), d)), "Renew and Refund of what the fallback has charged")
 		})
 	}
 }

@@ -139,22 +139,23 @@ func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
 		l := withStore(s, []core.Rule{final("r", 5, core.Failures), perHour("plain", 5)})
 		serve(t, l, func(_ *http.Request, g *core.Guard) {
 			begun := time.Now()
+			must.Do(t, l.Settle(t.Context(), g.Decision(), "plain", 1))
 			time.Sleep(20*time.Second - 1)
-			s.want(t)
+			s.want(t, "charged plain 1→1")
 			for i := range 3 {
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				must.Equal(t, len(s.finals()), i+1, "how often renewed after %v", time.Since(begun))
+				must.Equal(t, len(s.finals()), i+2, "how often renewed after %v", time.Since(begun))
 				time.Sleep(20*time.Second - 1)
 			}
 			g.Settle(core.Outcome{Status: 200})
 		})
-		renewed := s.settled[2].At // as the store set it
-		end := s.settled[3]
+		renewed := s.settled[3].At // as the store set it
+		end := s.settled[4]
 		expect.True(t, !end.Renew && end.At.Equal(renewed) && end.Final == 0,
 			"settled %+v, want the instant of the last renewal, %v", end, renewed)
 		time.Sleep(time.Hour)
-		s.want(t, "renew r", "renew r", "renew r", "r 1→0")
+		s.want(t, "charged plain 1→1", "renew r", "renew r", "renew r", "r 1→0")
 	})
 }
 
@@ -210,7 +211,8 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, seen := new(settler), new(recorder)
 		l := withStore(s, []core.Rule{final("r", 50, core.Failures), perHour("plain", 50)}, core.WithObserver(seen.observe))
-		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3}))(t)
+		d := must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 7, Hold: true}, core.Claim{Rule: "plain", Key: "k", Cost: 3},
+			core.Claim{Rule: "plain", Key: "k", Peek: true}))(t)
 		time.Sleep(time.Hour) // nothing renews it by itself
 		s.want(t)
 		err := l.Renew(t.Context(), d)

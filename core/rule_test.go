@@ -235,7 +235,7 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 		"Take":     func(l *core.Limiter) error { _, err := l.Take(t.Context(), claim); return err },
 		"Guard":    func(l *core.Limiter) error { _, _, err := guard(l, get("/")); return err },
 		"Reset":    func(l *core.Limiter) error { return l.Reset(t.Context(), "r", "k") },
-		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "", 0) },
+		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "r", 0) },
 		"Renew":    func(l *core.Limiter) error { return l.Renew(t.Context(), core.Decision{}) },
 		"Ban":      func(l *core.Limiter) error { return l.Ban(t.Context(), "r", "k", 1) },
 		"SetRules": func(l *core.Limiter) error { return l.SetRules([]core.Rule{named("a")}) },

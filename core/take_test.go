@@ -110,6 +110,7 @@ func TestRefund(t *testing.T) {
 		{"nor a dry run that did not fit", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 2}}, 8, 9, 1},
 		{"even if it comes first", []core.Claim{{Rule: "trial", Key: "k", Cost: 2}, {Rule: "r", Key: "k"}}, 8, 9, 1},
 		{"a dry run that fitted was", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 1}}, 8, 9, 1},
+		{"each of several limits once", []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(10), core.PerMinute(10)}, MaxWait: time.Hour}}, 8, 9, 1},
 		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
 	} {
 		t.Run(tt.why, func(t *testing.T) {

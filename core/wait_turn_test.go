@@ -206,6 +206,7 @@ func TestTakeAndCheckHoldWithoutWaiting(t *testing.T) {
 		for _, decide := range []func(*http.Request) (core.Decision, error){l.Peek, l.Check} {
 			d, err := decide(get("/"))
 			expect.True(t, err == nil && !d.Allowed && d.RetryAfter() == time.Second, "%+v, %v; want no place", d, err)
+			expect.True(t, l.Renew(t.Context(), d) == nil && s.settles == 0, "a denied request renews %d times", s.settles)
 		}
 		other, dry := waiting("1/m", time.Hour), waiting("1/m", time.Hour)
 		other.Name, other.Match, dry.DryRun = "other", func(*http.Request) bool { return false }, true
@@ -474,7 +475,9 @@ func TestOneKeyTakesAQuarterOfItsRule(t *testing.T) {
 		all.Wait()
 		ctx, cancel = context.WithCancel(t.Context())
 		for i := range 6 { // they fit under the other rule, and do not count against its key
-			all.Go(func() { _, _ = l.Wait(ctx, core.Claim{Rule: "r", Key: fmt.Sprint(i / 2)}, core.Claim{Rule: "other", Key: "k", Limits: []core.Limit{core.PerMinute(100)}}) })
+			all.Go(func() {
+				_, _ = l.Wait(ctx, core.Claim{Rule: "r", Key: fmt.Sprint(i / 2)}, core.Claim{Rule: "other", Key: "k", Limits: []core.Limit{core.PerMinute(100)}})
+			})
 			synctest.Wait()
 		}
 		expect.Equal(t, l.StoreHealth().Waiting, 3, "requests with other keys wait")
