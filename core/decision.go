@@ -97,8 +97,8 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 // limit and what is granted on top. If no limiter made d, IsTooLarge reports whether the cost never fits.
 func (d Decision) IsTooLarge(i int) bool {
 	r, first := &d.Results[i], 0
-	if r.RetryAfter != Never || r.Granted <= 0 {
-		return r.RetryAfter == Never
+	if r.RetryAfter != Never {
+		return false
 	}
 	for _, c := range d.receipts() { // the cost may fit into what is granted, but for longer than that lasts
 		for j, own := range c.each {
@@ -113,7 +113,7 @@ func (d Decision) IsTooLarge(i int) bool {
 // OuterRulesOfSameName is for header writers, which must not give two limits the same name. It returns how many of the
 // limiters outside the one that made Results[i] have a rule of that result's name, whether or not the rule applied.
 func (d Decision) OuterRulesOfSameName(i int) int {
-	if d.receipt == nil || d.receipt.limiter != nil || i >= len(d.Results) {
+	if d.receipt == nil || d.receipt.limiter != nil {
 		return 0 // no limiter made d, or only one
 	}
 	receipts, end := d.receipts(), 0

@@ -47,14 +47,12 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	c := &g.own.receipt
 	c.sleeps = true
 	err := l.check(&g.own.request, &g)
-	if err == nil && c.extra != nil { // otherwise the request neither holds anything nor waits
-		if c.held {
-			c.keepHeld(ctx)
-		}
-		if c.waits() {
-			if err = l.await(ctx, c); err != nil {
-				err = prefix(&textError{"the request did not wait for its turn: " + err.Error(), []error{ErrUnavailable, err}})
-			}
+	if c.held {
+		c.keepHeld(ctx)
+	}
+	if c.waits() {
+		if err = l.await(ctx, c); err != nil {
+			err = prefix(&textError{"the request did not wait for its turn: " + err.Error(), []error{ErrUnavailable, err}})
 		}
 	}
 	if err == nil {
@@ -142,7 +140,7 @@ func newGuard(l *Limiter, ctx context.Context, r *http.Request, router Router, w
 	own := g.own
 	own.Context, own.router = ctx, router
 	own.receipt.limiter, own.receipt.nested = l, carriedBy(ctx) != nil
-	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+	if r.Trailer == nil && len(r.TransferEncoding) > 0 {
 		r.Trailer = make(http.Header)
 	}
 	own.request = *r.WithContext(&own.carried)

@@ -267,7 +267,7 @@ const sharing = 64
 // within returns a context with the values of ctx that ends at the deadline only: a client that disconnects is still charged.
 func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
 	d := k.deadline.Load()
-	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {
+	if d == nil || now.Sub(d.begun) > k.timeout/sharing {
 		d = &sharedDeadline{begun: now}
 		d.ctx, d.cancel = context.WithDeadline(context.Background(), now.Add(k.timeout))
 		k.deadline.Store(d)
