@@ -225,19 +225,11 @@ func (q *queue) take(now time.Time) *run {
 	return r
 }
 
-// run runs r and gives its jobs their outcome. ctx ends at the latest deadline of the jobs. If the server needs a run for each job,
-// because their keys are in several slots, or in one that is migrating, each job gets one.
+// run runs r and gives its jobs their outcome. ctx ends at the latest deadline of the jobs. If their keys are in a slot that is migrating,
+// each job gets a run of its own.
 func (s *queues) run(ctx context.Context, r *run) {
 	defer s.finish(r) // even if a hook of the client ends the goroutine
-	err := s.server.run(ctx, r.jobs)
-	if err == nil || len(r.jobs) == 1 {
-		return
-	}
-	apart := hasCode(err, "CROSSSLOT")
-	if apart { // a client that wraps one of a Redis Cluster
-		s.server.routing.CompareAndSwap(uint32(anyKeys), uint32(byIdentity))
-	}
-	if apart || isMigrating(err) {
+	if err := s.server.run(ctx, r.jobs); isMigrating(err) && len(r.jobs) > 1 {
 		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })
 	}
 }

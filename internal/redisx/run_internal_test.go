@@ -166,21 +166,17 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	}
 }
 
-func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
+func TestRunOverSeveralSlotsIsRetriedIdentityByIdentity(t *testing.T) {
 	t.Parallel()
 	s := New(struct{ *redis.ClusterClient }{redistest.StartCluster(t).Client(t)}, Options{Prefix: "p"})
 	var jobs []*job
 	for i := range 8 {
-		jobs = append(jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
+		jobs = append(jobs, must.Get(s.decider.layout.newTake([]core.Claim{{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}}))(t))
 	}
-	queues := s.decider.queues
-	jobs[0].queue = new(queue)
-	queues.run(context.Background(), &run{jobs: jobs})
-	for _, p := range jobs {
-		err := errors.Join(p.failure, p.read())
-		expect.True(t, err == nil && p.usages[0].Remaining == 4, "%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+	for i, err := range each(len(jobs), func(i int) error { return s.decider.do(t.Context(), jobs[i]) }) {
+		expect.True(t, err == nil && jobs[i].usages[0].Remaining == 4, "%v: %+v, %v, want 4 remaining", jobs[i].keys, jobs[i].usages, err)
 	}
-	expect.Equal(t, queues.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
+	expect.Equal(t, s.decider.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
 }
 
 // The caller that leads a run may give up: the others still get their replies.
