@@ -83,11 +83,10 @@ func (s *decider) do(ctx context.Context, j *job) (err error) {
 		if how != anyKeys {
 			how.split(j, s.layout)
 		}
-		j.begun = time.Now()
 		switch {
 		case len(j.parts) == 0:
 			j.prepare(false)
-			err = s.queues.do(ctx, j, j.begun)
+			err = s.queues.do(ctx, j)
 		case j.owed:
 			return cmp.Or(each(len(j.parts), func(i int) error { return s.do(ctx, &j.parts[i]) })...)
 		default:

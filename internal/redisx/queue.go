@@ -61,13 +61,13 @@ type run struct {
 	trip breaker.Trip // if the run fails, each caller's breaker counts one failure
 }
 
-// do runs j, whose caller has begun to wait at an instant, and returns its error. If ctx ends first, the error is ctx's, or errLate.
-func (s *queues) do(ctx context.Context, j *job, begun time.Time) error {
+// do runs j and returns its error. If ctx ends first, the error is ctx's, or errLate.
+func (s *queues) do(ctx context.Context, j *job) error {
 	if j.unsent = ctx.Err() != nil; j.unsent {
 		return s.failed(j, ctx.Err())
 	}
 	alone := deadline.Alone(ctx)
-	leads := s.add(ctx, j, begun, alone)
+	leads := s.add(ctx, j, time.Now(), alone)
 	for done := false; !done; {
 		if leads && ctx.Err() == nil { // otherwise another caller leads, which still has time
 			r := s.begin(j)

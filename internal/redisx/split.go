@@ -55,7 +55,8 @@ func (how routing) split(j *job, l *layout) {
 // denied anyway cannot keep another identity charged, decideParts first peeks if a pair was denied recently, and charges
 // nothing if a part would still deny. A take with a ban is held until all parts have admitted their ops, because a refund ends no ban.
 func (s *decider) decideParts(ctx context.Context, j *job) error {
-	if s.wasDenied(j.ops, time.Now(), 0) {
+	j.begun = time.Now()
+	if s.wasDenied(j.ops, j.begun, 0) {
 		if err := s.doParts(ctx, j.parts, true); err != nil || !allAdmitted(j.parts) {
 			return err
 		}
@@ -73,7 +74,7 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 	return cmp.Or(each(len(parts), func(i int) error {
 		p := &parts[i]
 		p.prepare(peek)
-		if p.err = s.queues.do(ctx, p, time.Now()); p.err != nil {
+		if p.err = s.queues.do(ctx, p); p.err != nil {
 			return p.err
 		}
 		s.noteDenied(p.ops, time.Now())
@@ -173,7 +174,7 @@ func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
 		}
 	}
 	back.prepare(true)
-	back.err = s.queues.do(ctx, back, time.Now())
+	back.err = s.queues.do(ctx, back)
 	return back
 }
 
