@@ -300,39 +300,26 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 // count counts the admitted claims of the rest as used, and asks for refills for keys that are used repeatedly.
 func (k *take) count(results []core.Result) {
 	t := k.table
-	for i := range k.claims {
-		p, c := k.part(i), &k.claims[i]
-		if p.entry != nil {
-			continue
-		}
+	k.each(func(i int, c *core.Claim, e *entry) {
 		of := results[:len(c.Limits)]
 		results = results[len(of):]
 		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
-		if p.cold && few || !leasable(c) || sharesPair(k.claims, i) {
-			continue
+		switch {
+		case !leasable(c) || sharesPair(k.claims, i) || e == nil && few:
+		case e == nil:
+			t.asked.Note(k.part(i).hash, time.Duration(k.begun))
+		case e.terms.fit(c):
+			now := t.now()
+			e.advance(now, e.terms.length)
+			e.use(costOf(c))
+			if e.isNews(of) {
+				e.report(of, now)
+			}
+			if few {
+				e.pause = pauseSpans
+			} else if e.available() == 0 || e.isLow(now, e.terms.length) {
+				t.fetch(k.part(i).hash, e, 0)
+			}
 		}
-		if p.cold {
-			t.asked.Note(p.hash, time.Duration(k.begun))
-		} else {
-			t.visit(p.hash, c.Rule, c.Key, func(e *entry) { t.countIn(e, p.hash, c, of, few) })
-		}
-	}
-}
-
-// countIn counts c, which the store has admitted with these results, in the entry of its key.
-func (t *Table) countIn(e *entry, hash uint64, c *core.Claim, of []core.Result, few bool) {
-	if e == nil || !e.terms.fit(c) {
-		return
-	}
-	now := t.now()
-	e.advance(now, e.terms.length)
-	e.use(costOf(c))
-	if e.isNews(of) {
-		e.report(of, now)
-	}
-	if few {
-		e.pause = pauseSpans
-	} else if e.available() == 0 || e.isLow(now, e.terms.length) {
-		t.fetch(hash, e, 0)
-	}
+	})
 }
