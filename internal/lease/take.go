@@ -146,12 +146,6 @@ func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 		}
 	}
 	k.takeLocal(ctx)
-	for i := 0; k.warm && i < len(k.rest); i++ { // an invalid claim ends no lease; otherwise the store validates
-		if err := k.rest[i].Validate(); err != nil {
-			t.putBack(k.parts)
-			return dst, sent, err
-		}
-	}
 	switch {
 	case len(k.rest) == 0:
 		return append(dst, k.local...), sent, nil
@@ -194,6 +188,11 @@ func (k *take) takeLocal(ctx context.Context) {
 // so that its own leases cannot cause a denial. If the request is denied and this process has leased requests since, takeRest
 // asks once more.
 func (k *take) takeRest(ctx context.Context, dst []core.Result) (_ []core.Result, sent time.Time, err error) {
+	for i := 0; k.warm && i < len(k.rest); i++ { // an invalid claim ends no lease; otherwise the store validates
+		if err := k.rest[i].Validate(); err != nil {
+			return dst, sent, err
+		}
+	}
 	for again := false; ; again = true {
 		var unused []core.Settlement
 		if k.warm || again {
