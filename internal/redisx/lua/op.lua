@@ -257,7 +257,7 @@ local function reportEach(plan, now, code)
       openState(l, now)
     end
     local pair, granted = l.pair, 0
-    local ban = pair.cells[1] and pair.bannedUntil > now and pair.bannedUntil - now
+    local ban = pair.bannedUntil > now and pair.bannedUntil - now
     local free, refill, reset = report(l, now, ban)
     if pair.cells[1] and l.full > 0 then
       local held = heldOf(l)
