@@ -349,12 +349,13 @@ func usedMemory(t *testing.T, client *redis.Client) int {
 	return field("\nused_memory:") - field("\nmem_clients_normal:")
 }
 
-// A server is so far away that a connection takes longer than a decision may wait. Connections come up outside of decisions, at
-// the start and again after the server was away.
+// A server is so far away that a connection takes longer than a decision may wait, and so does the library. Connections come up outside
+// of decisions, at the start and again after the server was away, and the library then.
 func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 	const roundTrip = 300 * time.Millisecond
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, DialTimeout: time.Minute})
+	client.AddHook(narrow{})
 	proxy.Fault.Store(redistest.Fault{Delay: roundTrip})
 	rule := core.Rule{Name: "r", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(2*roundTrip)))
@@ -368,6 +369,18 @@ func TestConnectionsAreOpenedOutsideOfDecisions(t *testing.T) {
 	expect.True(t, !decides(), "a decision without a server")
 	proxy.Accept(t)
 	redistest.Wait(t, "the server to decide again", decides)
+}
+
+// A narrow hook loads a library only for a caller that has a second left: it is too long for one round trip of a new connection.
+type narrow struct{ redistest.Hook }
+
+func (narrow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if ends, _ := ctx.Deadline(); cmd.Name() == "function" && time.Until(ends) < time.Second {
+			return context.DeadlineExceeded
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // The server keeps the plans of requests. A settlement of a key that also has the state of another tier leaves nothing behind that changes
