@@ -176,6 +176,10 @@ func TestInnerLimiterSeesTheOuterDecision(t *testing.T) {
 	r, outer, _ := guard(core.Must(core.New([]core.Rule{perHour("a", 5)})), get("/"))
 	guard(core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})), r)
 	expect.Equal(t, seen.At, outer.At, "instant of the decision")
+	idle := perHour("a", 5)
+	idle.Match = func(*http.Request) bool { return false }
+	d, err := core.Must(core.New([]core.Rule{idle})).Check(r)
+	expect.True(t, err == nil && d.Allowed && len(d.Results) == 0, "%+v, %v of a limiter without a rule for the request", d, err)
 	expect.True(t, seen.Allowed && len(seen.Results) == 1, "got %+v, want what the outer limiter has decided", seen)
 }
 

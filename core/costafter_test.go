@@ -117,6 +117,9 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 			expect.Equal(t, s.taken[0].Cost, tt.want, "%s: %s asked for", tt.why, name)
 			expect.True(t, name != "Peek" || !s.taken[0].Hold, "a peek holds something")
 		}
+		s.taken = nil
+		l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 500})
+		expect.Equal(t, s.taken[0].Cost, 500, "%s: Take asked for, without Hold", tt.why)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 )
@@ -226,7 +227,11 @@ func TestInvalidClaimsAreNotAFailureOfTheStore(t *testing.T) {
 	if err := l.Reset(t.Context(), "open", "k"); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("got %v from Reset, want ErrInvalid alone", err)
 	}
-	if h := l.StoreHealth(); h.Down || h.Err != nil || s.calls.Load() != 21 {
+	s.fault = func(context.Context) error { return breaker.ErrTooMany }
+	for range 20 {
+		l.Check(get("/"))
+	}
+	if h := l.StoreHealth(); h.Down || h.Err != nil || s.calls.Load() != 41 {
 		t.Errorf("got %+v after %d calls, want a healthy store", h, s.calls.Load())
 	}
 }

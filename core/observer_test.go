@@ -247,7 +247,10 @@ func TestErrorsLoggedByAnObserverAreNotLoggedAgain(t *testing.T) {
 		core.Must(core.New([]core.Rule{failed}, core.WithObserver(logs))).Check(get("/"))
 		l := withStore(new(settler), []core.Rule{final(name)}, core.WithObserver(logs))
 		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })
+		_, _ = l.Take(t.Context(), core.Claim{Rule: name}) // which returns the error
 	}
+	fine := withStore(new(settler), []core.Rule{{Name: "fine", Key: keyK, Limits: []core.Limit{core.PerHour(10)}, CostAfter: core.Failures}}, core.WithObserver(logs))
+	serve(t, fine, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })
 	wantLines(t, log.String(), "request not decided\" rule=other", "held is charged\" rule=other")
 }
 

@@ -233,6 +233,7 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 		"Check":    func(l *core.Limiter) error { _, err := l.Check(get("/")); return err },
 		"Peek":     func(l *core.Limiter) error { _, err := l.Peek(get("/")); return err },
 		"Take":     func(l *core.Limiter) error { _, err := l.Take(t.Context(), claim); return err },
+		"Wait":     func(l *core.Limiter) error { _, err := l.Wait(t.Context(), claim); return err },
 		"Guard":    func(l *core.Limiter) error { _, _, err := guard(l, get("/")); return err },
 		"Reset":    func(l *core.Limiter) error { return l.Reset(t.Context(), "r", "k") },
 		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "r", 0) },

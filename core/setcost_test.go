@@ -17,7 +17,7 @@ import (
 func TestSetCost(t *testing.T) {
 	s := new(settler)
 	outer := withStore(s, []core.Rule{final("tokens", 100_000, costOf), perHour("plain", 5)})
-	inner := withStore(s, []core.Rule{final("tokens", 100_000, costOf), final("other", 9, costOf)})
+	inner := withStore(s, []core.Rule{final("tokens", 100_000, costOf), final("other", 9, costOf), withLimits("places", core.AtOnce(9))})
 	var ctx context.Context
 	serve(t, outer, func(r *http.Request, g *core.Guard) {
 		in := must.Get(inner.Guard(r.Context(), r, nil))(t)
@@ -31,6 +31,7 @@ func TestSetCost(t *testing.T) {
 			{"the last word counts", "tokens", 175, true},
 			{"a negative cost", "tokens", -1, false},
 			{"a rule without CostAfter", "plain", 5, false},
+			{"a rule of requests in flight", "places", 5, false},
 			{"a rule that there is not", "typo", 5, false},
 			{"nothing at all", "other", 0, true},
 		} {
@@ -42,7 +43,7 @@ func TestSetCost(t *testing.T) {
 			"after the end of the inner limiter only the outer one is under way")
 		g.Settle(core.Outcome{Status: 200})
 	})
-	s.want(t, "tokens 1→175", "other 1→0", "tokens 1→200")
+	s.want(t, "tokens 1→175", "other 1→0", "places 1→1", "tokens 1→200")
 	expect.True(t, !core.SetCost(ctx, "tokens", 1) && !core.SetCost(context.Background(), "tokens", 1),
 		"SetCost did something after the end of the request, or without one")
 }

@@ -42,6 +42,7 @@ func TestMaxWaitMistakes(t *testing.T) {
 		{"with CostAfter", "5/m", s, func(r *core.Rule) { r.CostAfter = core.Failures }, `max wait must be 0 for a rule with CostAfter, which holds its cost, got 1s`},
 		{"with a lease", "5/m", s, func(r *core.Rule) { r.Lease = s }, `max wait must be 0 for a rule with a lease, got 1s`},
 		{"a fixed window", "5/m, 7/h;fixed-window", s, nil, `max wait 1s needs token buckets without a ban, got limit 2, 7/1h;fixed-window`},
+		{"a fixed window first", "7/h;fixed-window, 5/m", s, nil, `got limit 1, 7/1h;fixed-window`},
 		{"a sliding window", "5/m;sliding-window", s, nil, `got limit 1, 5/1m;sliding-window`},
 		{"a sliding log", "5/m;sliding-log", s, nil, `got limit 1, 5/1m;sliding-log`},
 		{"requests in flight", "5 at once", s, nil, `got limit 1, 5 at once`},
@@ -64,15 +65,20 @@ func TestMaxWaitMistakes(t *testing.T) {
 
 // TestLimitsOfARequestThatCannotWait checks that a request fails if its tier or override has limits that cannot make requests wait.
 func TestLimitsOfARequestThatCannotWait(t *testing.T) {
-	window := core.MustParseLimits("5/m;fixed-window")
-	for callback, set := range map[string]func(*core.Rule){
-		"tier":     func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { return window } },
-		"override": func(r *core.Rule) { r.Override = func(string) []core.Limit { return window } },
+	for limit, want := range map[core.Limit]string{
+		core.PerMinute(5).Using(core.FixedWindow): "max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window",
+		core.PerMinute(-5):                        "limit 1: rate must be between",
 	} {
-		r := waiting("5/m", time.Second)
-		set(&r)
-		_, err := core.Must(core.New([]core.Rule{r})).Check(get("/"))
-		wantError(t, err, core.ErrInvalid, `rule "r": `+callback+`: max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window`)
+		tier, override := waiting("5/m", time.Second), waiting("5/m", time.Second)
+		tier.Tier = func(*http.Request) []core.Limit { return []core.Limit{limit} }
+		override.Override = func(string) []core.Limit { return []core.Limit{limit} }
+		_, err := core.Must(core.New([]core.Rule{tier})).Check(get("/"))
+		wantError(t, err, core.ErrInvalid, `rule "r": tier: `+want)
+		l := core.Must(core.New([]core.Rule{override}))
+		_, err = l.Check(get("/"))
+		wantError(t, err, core.ErrInvalid, `rule "r": override: `+want)
+		_, err = l.Take(t.Context(), job)
+		wantError(t, err, core.ErrInvalid, `rule "r": override: `+want)
 	}
 }
 

@@ -226,6 +226,7 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 		for _, wait := range []func(ctx context.Context) error{
 			func(ctx context.Context) error {
 				g, err := l.Guard(ctx, get("/"), nil)
+				expect.True(t, !g.Decision().Allowed && len(g.Decision().Results) == 0, "%+v, want nothing after an error", g.Decision())
 				g.End()
 				return err
 			},
