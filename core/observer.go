@@ -113,9 +113,6 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 // notify passes o to the observers, except for the first n. A panic must not fail a request that was charged.
 func (l *Limiter) notify(ctx context.Context, o *Observation, n int) {
 	defer func() {
-		if n == len(l.observers) {
-			return
-		}
 		if v := recover(); v != nil {
 			l.reporter.panicked(ctx, v, debug.Stack())
 			l.notify(ctx, o, n+1)

@@ -47,11 +47,11 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 func sharedBy(s Store) any {
 	var state any = s
 	if v, ok := s.(interface{ SharedState() any }); ok {
-		if own := v.SharedState(); own != nil && reflect.ValueOf(own).Comparable() {
+		if own := v.SharedState(); reflect.ValueOf(own).Comparable() {
 			state = own
 		}
 	}
-	if state == nil || !reflect.ValueOf(state).Comparable() {
+	if !reflect.ValueOf(state).Comparable() { // nil is not comparable either
 		return nil
 	}
 	t := reflect.TypeOf(state)
