@@ -52,7 +52,7 @@ func EndOf(at int64) int64 { return FloorTo(at, holdWidth) + HoldExpiry }
 func (c Cells) find(x *Cell) int {
 	return slices.IndexFunc(c, func(y Cell) bool {
 		same := y.Kind == x.Kind && y.Of == x.Of && y.Sibling == x.Sibling
-		return same && (x.Kind > Grant || y.Ends == x.Ends) && (x.Kind > Hold || chargeAlike(y.Limits, x.Limits))
+		return same && (x.Kind > Grant || y.Ends == x.Ends) && chargeAlike(y.Limits, x.Limits)
 	})
 }
 
