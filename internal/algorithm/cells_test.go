@@ -34,10 +34,14 @@ func TestHoldLastsFor60To66Seconds(t *testing.T) {
 
 func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	inFlight, none := Limit{Rate: 9, Algorithm: InFlight}, Limit{}
-	other := slices.Clone(windows)
-	other[0].Rate++
+	all := [][]Limit{{inFlight, windows[0]}, windows, slices.Clone(windows), {windows[0], none}, both, nil, {inFlight}}
+	for _, change := range []func(*Limit){func(l *Limit) { l.Rate++ }, func(l *Limit) { l.Capacity++ }, func(l *Limit) { l.Width++ }, func(l *Limit) { l.Ban++ }} {
+		other := slices.Clone(windows)
+		change(&other[0])
+		all = append(all, other)
+	}
 	var c Cells
-	for _, limits := range [][]Limit{{inFlight, windows[0]}, windows, slices.Clone(windows), {windows[0], none}, other, both, nil, {inFlight}} {
+	for _, limits := range all {
 		c.Hold(5_999_999, 1, 1, limits)
 	}
 	c.Hold(6_000_000, 1, 1, windows)
@@ -45,7 +49,7 @@ func TestHoldsOfTheSameSecondsAndLimitsShareACell(t *testing.T) {
 	for _, x := range c {
 		counts = append(counts, x.Count)
 	}
-	expect.Elements(t, counts, []int64{4, 1, 1, 2, 1}, "cells of holds (4 of one limit, 1 of its other rate, 1 of both, 2 of none and 1 later)")
+	expect.Elements(t, counts, []int64{4, 1, 2, 1, 1, 1, 1, 1}, "cells of holds (4 of one limit, 1 of both, 2 of none, 4 of other limits and 1 later)")
 }
 
 func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
@@ -63,6 +67,7 @@ func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
 		"nothing of an earlier":    {a - 1, 3, 0, windows, false, [3]int64{7, 2, 9}},
 		"nothing of one between":   {a + 6_000_000, 3, 0, windows, false, [3]int64{7, 2, 9}},
 		"nothing of other limits":  {a, 3, 0, buckets, false, [3]int64{7, 2, 9}},
+		"nothing of the ban":       {b + 60_000_000, 2, 0, []Limit{{Rate: 9, Algorithm: InFlight}}, false, [3]int64{7, 2, 9}},
 		"of the last from a later": {b + 60_000_000, 2, 2, windows, true, [3]int64{7, 2, 7}},
 		"of the last of its limit": {b, 2, 2, both, true, [3]int64{7, 0, 9}},
 	} {
@@ -70,6 +75,7 @@ func TestHoldsAreReleasedFromTheirCell(t *testing.T) {
 		c.Hold(a, 7, 2, windows)
 		c.Hold(a, 2, 2, both)
 		c.Hold(b, 9, 2, windows)
+		c.Ban(b, 80_000_000)
 		released, ok := c.Release(row.at, row.cost, row.limits)
 		expect.True(t, released == row.released && ok == row.ok, "%s: %d, %t", why, released, ok)
 		for i, n := range row.left {
