@@ -97,8 +97,8 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 // limit and what is granted on top. If no limiter made d, IsTooLarge reports whether the cost never fits.
 func (d Decision) IsTooLarge(i int) bool {
 	r, first := &d.Results[i], 0
-	if r.RetryAfter != Never {
-		return false
+	if r.RetryAfter != Never || r.Granted <= 0 {
+		return r.RetryAfter == Never
 	}
 	for _, c := range d.receipts() { // the cost may fit into what is granted, but for longer than that lasts
 		for j, own := range c.each {

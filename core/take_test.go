@@ -319,6 +319,10 @@ func TestIsTooLarge(t *testing.T) {
 		expect.True(t, err == nil && d.Allowed == row.allowed && d.IsTooLarge(0) == row.isTooLarge,
 			"cost %d: allowed %v, too large %v, %v; want %+v", row.cost, d.Allowed, d.IsTooLarge(0), err, row)
 	}
+	never := core.Result{Rule: "plan", Limit: core.PerMonth(10), RetryAfter: core.Never}
+	s := &oddStore{take: func(dst []core.Result) []core.Result { return append(dst, never) }}
+	d := must.Get(core.Must(core.New([]core.Rule{plan(core.PerMonth(10))}, core.WithStore(s))).Take(t.Context(), core.Claim{Rule: "plan", Key: "k"}))(t)
+	expect.True(t, d.IsTooLarge(0), "%+v, want too large: its store says that the cost never fits", d)
 }
 
 func TestLeaseMistakes(t *testing.T) {
