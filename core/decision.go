@@ -57,6 +57,9 @@ func (d Decision) RetryAfter() time.Duration {
 func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 	return func(yield func(time.Time, time.Duration) bool) {
 		for _, c := range receipts {
+			if !c.allowed { // saves an allocation: nothing was charged
+				continue
+			}
 			for i, own := range c.each {
 				a := &c.claims()[i]
 				for j := range own {
