@@ -68,6 +68,7 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 // The server replies to a request that it charges at once with the stored states, and to one that it takes apart with what it reports of
 // each limit. The results are the same.
 func TestStoredStatesSayWhatTheServerWouldReport(t *testing.T) {
+	testpass.Sequential(t)
 	plain, apart := frozenStore(t), frozenStore(t)
 	claim := func(key, limits string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits(limits)} }
 	var windows []string
