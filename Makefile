@@ -12,10 +12,12 @@ MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
 export GOWORK = off
 # The linter reads what the tests have compiled. With -trimpath that depends on the source alone, so all checkouts share it. Without debug
 # information it takes four fifths of the time, and other people's code two thirds of that without inlining, which only the Lua of
-# miniredis and the counts of grpc-go's allocations need; gin's codec of MessagePack is not used. The compiler collects less garbage.
+# miniredis and the counts of grpc-go's allocations need; gin's codec of MessagePack is not used.
 test lint: export GOFLAGS := $(GOFLAGS) -trimpath -tags=nomsgpack '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
 	-gcflags=github.com/spillgate/...=-dwarf=false -gcflags=github.com/yuin/...=-dwarf=false \
-	-gcflags=google.golang.org/...=-dwarf=false '-toolexec=env GOGC=400'
+	-gcflags=google.golang.org/...=-dwarf=false
+# The compiler and the tests collect garbage less often. Tests that measure the heap collect it first.
+test: export GOGC = 400
 # The newest release of the installed Go tests and lints. make test would otherwise run the short tests with it as well.
 NEWEST = $(eval NEWEST := $(addsuffix +auto,$(shell .ci/toolchains)))$(NEWEST)
 test lint: export GOTOOLCHAIN = $(NEWEST)
