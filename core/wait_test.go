@@ -624,7 +624,7 @@ func TestWaitingRequestIsSmall(t *testing.T) {
 		for int(handled.Load())+l.StoreHealth().Waiting < n {
 			runtime.Gosched()
 		}
-		if got := runtime.NumGoroutine() - goroutines; got != n || waits != (handled.Load() == 0) {
+		if got := runtime.NumGoroutine() - goroutines; got > n || waits != (handled.Load() == 0) {
 			t.Errorf("%d goroutines for %d requests, %d in the handler", got, n, handled.Load())
 		}
 		after := inUse()
