@@ -116,6 +116,9 @@ func (s *ruleset) ignoresCost(rule string) error {
 
 // setCost records the cost under a rule with CostAfter. It reports whether the rule's claim is held and not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
+	if !c.held { // the lock of such receipts is one for all
+		return false
+	}
 	c.mu().Lock()
 	defer c.mu().Unlock()
 	claims := c.claims()
