@@ -128,7 +128,7 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 		}
 		o := &ops[n]
 		o.Pair, o.Limits, o.Cost = a.rule.hash.Pair(a.key), a.set.compiled, int64(a.cost)
-		o.Kind, o.DryRun, o.MaxWait = kindOf(a.peek, a.hold), a.dryRun, min(a.rule.MaxWait, most).Microseconds()
+		o.Kind, o.DryRun, o.MaxWait = kindOf(a.peek, a.hold), a.dryRun, a.maxWait(most).Microseconds()
 		limits += len(o.Limits)
 		n++
 	}

@@ -39,6 +39,7 @@ type asked struct {
 	peek    bool
 	hold    bool
 	over    bool // the limits come from the rule's Override
+	now     bool // the request must not wait, whatever MaxWait is
 	by      decider
 	charged bool // or held
 	settled bool
@@ -57,6 +58,14 @@ func (a *asked) makeClaim(c *Claim) {
 	c.Rule, c.Key, c.Limits, c.set = a.rule.Name, a.key, a.set.limits, a.set
 	c.Cost, c.Lease, c.MaxWait = a.cost, a.rule.Lease, a.rule.MaxWait
 	c.Peek, c.DryRun, c.Hold, c.Overridden = a.peek, a.dryRun, a.hold, a.over
+}
+
+// maxWait returns how long the request may wait for its turn, if it must not wait longer than most.
+func (a *asked) maxWait(most time.Duration) time.Duration {
+	if a.now {
+		return 0
+	}
+	return min(a.rule.MaxWait, most)
 }
 
 func (a *asked) resultCount() int {

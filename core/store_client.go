@@ -129,7 +129,7 @@ func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied b
 		if a := &claims[i]; a.by == byStore && !a.dryRun {
 			var own Claim
 			a.makeClaim(&own)
-			own.MaxWait = min(a.rule.MaxWait, most)
+			own.MaxWait = a.maxWait(most)
 			results, known[i] = keeper.Denied(&own, results)
 		}
 	}
@@ -185,7 +185,7 @@ func newQuestion(c *receipt, by decider, most time.Duration) *question {
 			q.claims = append(q.claims, Claim{})
 			own := &q.claims[len(q.claims)-1]
 			a.makeClaim(own)
-			own.MaxWait = min(a.rule.MaxWait, most)
+			own.MaxWait = a.maxWait(most)
 			q.limits += len(own.Limits)
 		}
 	}

@@ -140,6 +140,11 @@ func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 // not wait, and once more if it is denied and a place is left then.
 func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	left, claims := timeLeft(ctx, r, true), c.claims()
+	waitNot := func(must bool) { // dry runs book in any case
+		for i := range claims {
+			claims[i].now = must && !claims[i].dryRun
+		}
+	}
 	pairs := mayWaitFor(claims, r)
 	reserved := l.waiting.reserve(pairs, nil)
 	defer func() {
@@ -149,12 +154,9 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 	}()
 	var early, later receipt
 	for {
-		most := left
-		if !reserved {
-			most = 0
-		}
+		waitNot(!reserved)
 		early, later = c.inTurn()
-		more, err := l.decideOnce(ctx, &early, most)
+		more, err := l.decideOnce(ctx, &early, left)
 		if took += more; err != nil {
 			return took, err
 		}
@@ -168,7 +170,8 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		reserved = false
 		if !l.enter(ctx, r, &early, pairs) {
 			_ = early.settle(ctx, "", 0)
-			more, err := l.decideOnce(ctx, c, 0)
+			waitNot(true)
+			more, err := l.decideOnce(ctx, c, left)
 			return took + more, err
 		}
 	}

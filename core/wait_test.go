@@ -460,6 +460,26 @@ func TestFloodForPlacesToWait(t *testing.T) {
 	})
 }
 
+// TestDryRunBooksWithoutAPlace checks that the dry run of a request for which no place to wait is left still books its turn.
+func TestDryRunBooksWithoutAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dry := waiting("1/h", time.Hour)
+		dry.Name, dry.DryRun = "dry", true
+		l := core.Must(core.New([]core.Rule{waiting("1/h", time.Hour), dry}, core.WithMaxWaiting(1)))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { _, _ = l.Wait(ctx, job) })
+		}
+		synctest.Wait()
+		must.Get(l.Take(t.Context(), core.Claim{Rule: "dry", Key: "k"}))(t)
+		d, err := l.Wait(t.Context(), core.Claim{Rule: job.Rule, Key: "other"}, core.Claim{Rule: "dry", Key: "k"})
+		expect.True(t, err == nil && d.Allowed && d.Results[1].Allowed && d.Results[1].Wait == time.Hour, "%+v, %v, want a dry run that would wait 1h", d, err)
+		cancel()
+		all.Wait()
+	})
+}
+
 // TestRequestThatFitsIsChargedOnce checks a request that fits at once and finds no place to wait, although one is free when the store
 // has decided.
 func TestRequestThatFitsIsChargedOnce(t *testing.T) {
