@@ -121,6 +121,25 @@ func TestHealthReportsHeldClaims(t *testing.T) {
 	})
 }
 
+func TestHoldThatPairsShareCountsUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &core.MemoryStore{MaxKeys: 1}
+		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("20 at once")}}, core.WithStore(store)))
+		must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "first", Limits: core.MustParseLimits("1/s")}))(t)
+		var decisions []core.Decision
+		for range 2 { // when the first key is idle, the second one gets its own state
+			decisions = append(decisions, must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "second", Hold: true}))(t))
+			time.Sleep(2 * time.Second)
+		}
+		for _, d := range decisions {
+			must.Do(t, l.Refund(t.Context(), d))
+		}
+		expect.Equal(t, store.Stats().Held, 1, "held, because the hold that was shared counts against other keys")
+		time.Sleep(66 * time.Second)
+		expect.Equal(t, store.Stats().Held, 0, "held after its end")
+	})
+}
+
 func TestRequestDeniedByAtOnceChargesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("100/m;fixed-window, 1 at once", nil)

@@ -23,8 +23,10 @@ import (
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have their own state; 0 means 1,000,000. To make room, the store
 	// drops a pair whose state equals the state of a new key; if there is room, it drops such a pair after ten seconds
-	// or more. If no pair can be dropped, new pairs share a fixed set of counters: requests and bans of one pair count
-	// against the others, and Reset and Grant change nothing. So a flood of keys makes the store stricter, never laxer.
+	// or more. If no pair can be dropped, new pairs share a fixed set of counters: requests, holds and bans of one pair count
+	// against the others, and Reset and Grant change nothing. If such a pair gets its own state while it holds something, the
+	// others are free of that only when the hold would have ended: after 60 to 66 seconds, even if it has been settled. So a
+	// flood of keys makes the store stricter, never laxer.
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 more, and 8 for each of its sub-buckets, or 8
 	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,000 if they began over a whole
@@ -54,7 +56,7 @@ func (m *MemoryStore) Validate() error {
 type MemoryStats struct {
 	Keys   int // pairs of rule and key that have state of their own
 	Shared int // states that pairs share because there was no room for their own
-	Held   int // claims whose cost is held
+	Held   int // claims whose cost is held; too many for up to 66 seconds after pairs that shared states got their own
 }
 
 // Stats describes what m holds now. Keys may include pairs that have used nothing.
