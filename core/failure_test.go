@@ -248,6 +248,18 @@ func TestWithFallback(t *testing.T) {
 	expect.True(t, !d.Allowed && errors.Is(err, errUnreachable), "got %+v, %v; want both causes", d, err)
 }
 
+func TestFallbackChargesNothingAhead(t *testing.T) {
+	rule, store, fallback := mode("r", core.FailLocal, 5), new(faulty), new(faulty)
+	rule.Lease = time.Second
+	l := withStore(store, []core.Rule{rule}, core.WithFallback(fallback))
+	l.Check(get("/"))
+	expect.Equal(t, store.leases.Load(), 1, "claims with a lease for the store")
+	store.fault = unreachable
+	l.Check(get("/"))
+	expect.Equal(t, fallback.calls.Load(), 1, "calls of the fallback")
+	expect.Equal(t, fallback.leases.Load(), 0, "claims with a lease for the fallback")
+}
+
 func TestFallbackHasADeadlineToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := withStore(&faulty{fault: hang}, []core.Rule{perHour("r", 5)}, core.WithFallback(&faulty{fault: hang}))

@@ -186,6 +186,9 @@ func newQuestion(c *receipt, by decider, most time.Duration) *question {
 			own := &q.claims[len(q.claims)-1]
 			a.makeClaim(own)
 			own.MaxWait = a.maxWait(most)
+			if by == byFallback {
+				own.Lease = 0
+			}
 			q.limits += len(own.Limits)
 		}
 	}

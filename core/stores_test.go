@@ -27,6 +27,7 @@ type faulty struct {
 	memory core.MemoryStore
 	fault  func(ctx context.Context) error // nil: none
 	calls  atomic.Int64
+	leases atomic.Int64 // claims that could be charged ahead
 }
 
 func (s *faulty) call(ctx context.Context) error {
@@ -40,6 +41,9 @@ func (s *faulty) call(ctx context.Context) error {
 func (s *faulty) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if err := s.call(ctx); err != nil {
 		return dst, err
+	}
+	for i := range claims {
+		s.leases.Add(int64(min(claims[i].Lease, 1)))
 	}
 	return s.memory.Take(ctx, claims, dst)
 }
