@@ -141,7 +141,8 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 		answers = slices.Grow(room[:0], limits)[:limits]
 	}
 	instant, _ := m.store.Do(ops[:n], answers) // only grants fail
-	if c.decided = c.single && limits == 1 && !m.store.ClockWasSet() && c.answer.pack(&answers[0], instant); c.decided {
+	if c.decided = c.single && limits == 1 && !m.store.ClockWasSet() && one[0].Usage.Granted|one[0].Usage.Over == 0; c.decided {
+		c.answer.at, c.answer.wait, c.answer.left = instant, one[0].Wait-one[0].Retry, one[0].Usage.Left
 		return
 	}
 	at := m.store.Time(instant)

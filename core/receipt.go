@@ -173,7 +173,7 @@ func (c *receipt) resultsIn(room *[1]Result) []Result {
 // keep records what a store answered to the claims of c. It keeps the slice, unless that has only one result.
 func (c *receipt) keep(results []Result) {
 	if len(results) == 1 {
-		if c.decided = c.single && c.answer.packResult(&results[0], &c.claim[0]); c.decided {
+		if c.decided = c.single && c.answer.pack(&results[0], &c.claim[0]); c.decided {
 			return
 		}
 		results = slices.Clone(results)

@@ -30,48 +30,43 @@ type Result struct {
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster, each identity has its own
 }
 
-// set makes r from what a store has answered about the limit l of a claim at an instant.
-func (r *Result) set(rule string, l *Limit, dryRun bool, answer *memory.Answer, at time.Time) {
+// set makes r, which is zero, from what a store has answered about the limit l of a claim at an instant.
+func (r *Result) set(rule string, l *Limit, dryRun bool, a *memory.Answer, at time.Time) {
+	r.setLeft(rule, l, dryRun, &a.Usage.Left, a.Wait-a.Retry, at) // one of them is 0
+	r.Granted, r.Over = int(a.Usage.Granted), int(a.Usage.Over)
+}
+
+// setLeft is set without what grants add and settlements use beyond the capacity.
+func (r *Result) setLeft(rule string, l *Limit, dryRun bool, left *algorithm.Left, wait int64, at time.Time) {
 	r.Limit = *l
 	r.Rule, r.At = rule, at // the pointers share a write barrier
-	r.Allowed, r.DryRun = answer.Retry == 0, dryRun
-	u := &answer.Usage
-	r.Remaining, r.Granted, r.Over = int(u.Remaining), int(u.Granted), int(u.Over)
-	r.RetryAfter = Never
-	if answer.Retry < Never.Microseconds() {
-		r.RetryAfter = time.Duration(answer.Retry) * time.Microsecond
+	r.Allowed, r.DryRun, r.Remaining = wait >= 0, dryRun, int(left.Remaining)
+	r.RefillAfter, r.ResetAfter = time.Duration(left.Refill)*time.Microsecond, time.Duration(left.Reset)*time.Microsecond
+	if wait >= 0 {
+		r.Wait = time.Duration(wait) * time.Microsecond
+	} else if r.RetryAfter = Never; -wait < Never.Microseconds() {
+		r.RetryAfter = time.Duration(-wait) * time.Microsecond
 	}
-	r.RefillAfter, r.ResetAfter = time.Duration(u.Refill)*time.Microsecond, time.Duration(u.Reset)*time.Microsecond
-	r.Wait = time.Duration(answer.Wait) * time.Microsecond
 }
 
 // An answer is a Result in few bytes: what a store has answered about the one limit of a request.
 type answer struct {
-	at, remaining, refill, reset int64 // microseconds
-	wait                         int64 // until the turn of an admitted request, or minus the time until the limit admits a denied one
+	at, wait int64 // microseconds; wait is until the turn of an admitted request, or minus the time until a denied one is admitted
+	left     algorithm.Left
 }
 
-// pack sets p to what a store has answered at an instant. It reports false if p has no room for that.
-func (p *answer) pack(a *memory.Answer, at int64) bool {
-	p.at, p.wait = at, a.Wait-a.Retry // one of them is 0
-	p.remaining, p.refill, p.reset = a.Usage.Remaining, a.Usage.Refill, a.Usage.Reset
-	return a.Usage.Granted == 0 && a.Usage.Over == 0
-}
-
-// packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.
-func (p *answer) packResult(r *Result, a *asked) bool {
-	p.at, p.wait = r.At.UnixMicro(), (r.Wait - r.RetryAfter).Microseconds()
-	p.remaining, p.refill, p.reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
+// pack sets p to r, a result of the one limit of a. It reports false if p has no room for r.
+func (p *answer) pack(r *Result, a *asked) bool {
+	left := algorithm.Left{Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds()}
+	*p = answer{r.At.UnixMicro(), (r.Wait - r.RetryAfter).Microseconds(), left}
 	var back Result
 	p.unpack(&back, a)
 	return back == *r
 }
 
-// unpack sets r to p, the answer to a.
+// unpack sets r, which is zero, to p, the answer to a.
 func (p *answer) unpack(r *Result, a *asked) {
-	own := memory.Answer{Wait: max(p.wait, 0), Retry: max(-p.wait, 0)}
-	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = p.remaining, p.refill, p.reset
-	r.set(a.rule.Name, &a.set.limits[0], a.dryRun, &own, time.UnixMicro(p.at))
+	r.setLeft(a.rule.Name, &a.set.limits[0], a.dryRun, &p.left, p.wait, time.UnixMicro(p.at))
 }
 
 // tightest returns the index of the tightest of results, or -1.

@@ -87,11 +87,16 @@ func (l Limit) withUnit() (Limit, bool) {
 	return l, false
 }
 
-// A Usage describes a state for its limit: requests, and waits in microseconds.
+// A Usage describes a state for its limit.
 type Usage struct {
+	Left
+	Granted int64 // of windows and logs: what grants add now; negative if they take away
+	Over    int64 // of windows and logs: what is used beyond the rate and Granted
+}
+
+// Left is what a state leaves of its limit: requests, and waits in microseconds.
+type Left struct {
 	Remaining int64
-	Granted   int64 // of windows and logs: what grants add now; negative if they take away
-	Over      int64 // of windows and logs: what is used beyond the rate and Granted
 	Refill    int64 // until Remaining is one more or, if grants end before that, until nothing is used
 	Reset     int64 // until nothing is used and something remains
 }
