@@ -132,14 +132,12 @@ func (c *call) findAll(decides bool) {
 // are the pair's own, or all are shared. The state of a limit in flight is the record of the cells.
 func (c *call) find(o *Op, decides bool) {
 	own, _ := o.shard.of(o.Pair.id)
-	var shared []record
+	run, shared := own, []record(nil)
 	if o.shard.shared > 0 {
 		shared, _ = o.shard.of(o.Pair.shared)
-		c.due = c.due || o.shard.isDue(shared, c.now)
-	}
-	run := own
-	if len(run) == 0 {
-		run = shared
+		if c.due = c.due || o.shard.isDue(shared, c.now); len(own) == 0 {
+			run = shared
+		}
 	}
 	o.record, o.cells, o.cost, o.count, o.banned = nil, nil, 0, 0, 0
 	if len(run) > 0 && run[0].Kind == algorithm.CellsKind { // which comes first
