@@ -187,15 +187,17 @@ function bucket.compile(l)
   function l.charge(now, cost, own, before, after)
     before = before or level
     after = after or before + cost * period
-    level = after < maxExact and after or maxExact
+    after = after < maxExact and after or maxExact
     busy = before < period and at or busy
-    raised = raised < before and raised or before
-    if ban > 0 and level > last and (own or before) <= last then
-      local charged = level
-      level = min(max(charged, last + rate * ceilDiv(ban + max(0, now - at), unit)), maxExact)
-      raised = raised + level - charged
+    if raised > before then
+      raised = before
     end
-    return at + level * pace
+    if ban > 0 and after > last and (own or before) <= last then
+      level = min(max(after, last + rate * ceilDiv(ban + max(0, now - at), unit)), maxExact)
+      raised, after = raised + level - after, level
+    end
+    level = after
+    return at + after * pace
   end
 
   -- book charges cost for a request that waits for its turn, which is a whole tick.

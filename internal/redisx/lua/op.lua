@@ -311,16 +311,14 @@ local function doPlain(plan, keyList, first, now, n)
       return nil
     end
     pair.key, pair.head = key, head
-    for i = 1, #pair do
+    for i = 1, pair.count do
       local l = pair[i]
       local used, wait = l.open(value, l.place, now), 0
       if not used then
         return nil
       elseif used > l.room then
         wait, isRead = fallsTo(l, now, l.room), false
-        if wait > 0 and l.op.turn > 0 then
-          wait = bookTurn(l, wait, now)
-        end
+        wait = wait > 0 and l.op.turn > 0 and bookTurn(l, wait, now) or wait
         charges = charges and wait < -1
       end
       l.wait = wait
@@ -329,23 +327,22 @@ local function doPlain(plan, keyList, first, now, n)
   local ahead = charges and op.does == lend and aheadOf(op, now) or 0
   for k = 1, charges and op.cost + ahead > 0 and #pairs or 0 do
     local pair, last = pairs[k], 0
-    for i = 1, #pair do
+    for i = 1, pair.count do
       local l = pair[i]
       local ends = (l.wait < 0 and l.book or l.charge)(now, l.asked + ahead)
-      if ends > last then
-        last = ends
-      end
+      last = ends > last and ends or last
       if ahead > 0 then
         l.wait = -1 - ahead
       end
     end
     if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough
       local head = pair.head
-      if last > head or now > head then
-        head = headOf(last, now)
+      local later = (last > head or now > head) and headOf(last, now)
+      local text = pack(pair.form, later or head, pair.words())
+      call('HSET', pair.key, 's', text)
+      if later then
+        keep(pair, text, later, now)
       end
-      local text = pack(pair.form, head, pair.words())
-      write(pair, text, head, now)
       out[n + k] = text
     end
   end

@@ -306,14 +306,12 @@ local function headOf(last, now)
   return 1000 * (ceilDiv(min(max(last, now), now + maxExact), 1000) + slack)
 end
 
--- write stores the value of a pair, whose first word is head, and keeps the key until then. If the server denies that, the value does not
--- say so: a later request tries again.
-local function write(pair, value, head, now)
-  local key = pair.key
-  call('HSET', key, 's', value)
-  local reply = head ~= pair.head and tryCall('PEXPIRE', key, format('%d', head / 1000 - floorDiv(now, 1000)))
-  if reply and type(reply) == 'table' then
-    call('HSET', key, 's', pack(oneWord, 1) .. sub(value, word + 1))
+-- keep keeps the key of a pair until the instant that is the first word of its stored value, head. If the server denies that, keep stores
+-- a value that does not say so: a later request tries again.
+local function keep(pair, value, head, now)
+  local reply = tryCall('PEXPIRE', pair.key, format('%d', head / 1000 - floorDiv(now, 1000)))
+  if type(reply) == 'table' then
+    call('HSET', pair.key, 's', pack(oneWord, 1) .. sub(value, word + 1))
     error(reply.err, 0)
   end
 end
@@ -371,6 +369,8 @@ local function saveChanged(pair, now)
   if last == 0 then
     return call('DEL', pair.key)
   end
-  local head = (last > pair.head or now > pair.head) and headOf(last, now) or pair.head
-  write(pair, withCells(pack(oneWord, head) .. text, pair.cells), head, now)
+  local later = (last > pair.head or now > pair.head) and headOf(last, now)
+  local value = withCells(pack(oneWord, later or pair.head) .. text, pair.cells)
+  call('HSET', pair.key, 's', value)
+  return later and keep(pair, value, later, now)
 end

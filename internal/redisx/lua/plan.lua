@@ -43,7 +43,7 @@ local function addState(pair, l)
   end
   if not l.isStateless then
     local before, words = pair.words, l.words
-    l.place, pair.blank = #pair.blank + 1, pair.blank .. l.blank
+    l.place, pair.blank, pair.count = #pair.blank + 1, pair.blank .. l.blank, #pair + 1
     table.insert(pair, l)
     pair.form = formats[#pair.blank / word]
     pair.words = before and function(...) return before(words(...)) end or words
