@@ -191,9 +191,12 @@ var methods = []string{
 // correction. It returns "" if the pattern is correct.
 func misspelt(text, method, host, rest string, hasPath bool) string {
 	upper := strings.ToUpper(method)
+	before, _, query := strings.Cut(rest, "?")
 	switch {
 	case text == "":
 		return fmt.Sprintf("route %q is empty; want a pattern such as %q or %q", text, "POST /login", "/api/")
+	case strings.ContainsAny(text, "\r\n"):
+		return fmt.Sprintf("route %q has a line break; did you mean %q?", text, strings.Join(strings.Fields(text), " "))
 	case strings.Contains(method, "/") && !hasPath:
 		return fmt.Sprintf("route %q has a space in its path; did you mean %q?", text, strings.Join(strings.Fields(text), "%20"))
 	case method != "" && !hasPath:
@@ -202,8 +205,16 @@ func misspelt(text, method, host, rest string, hasPath bool) string {
 		return fmt.Sprintf("route %q has no path; did you mean %q?", text, "/"+host)
 	case upper != method && slices.Contains(methods, upper):
 		return fmt.Sprintf("route %q can never match: its method is not in upper case; did you mean %q?", text, upper+text[len(method):])
+	case upper == "*" || upper == "ANY" || upper == "ALL":
+		return fmt.Sprintf("route %q has no method of HTTP; a pattern without one is for all methods: did you mean %q?", text, host+"/"+rest)
+	case strings.Contains(method, "|"):
+		return fmt.Sprintf("route %q has several methods; write a pattern for each, such as %q", text, upper[:strings.Index(upper, "|")]+" "+host+"/"+rest)
+	case slices.Contains(methods, host):
+		return fmt.Sprintf("route %q has a method in place of a host; did you mean %q?", text, host+" /"+rest)
 	case strings.HasSuffix(host, ":") && strings.HasPrefix(rest, "/"):
 		return fmt.Sprintf("route %q can never match: it has a scheme; did you mean %q?", text, strings.Replace(text, host+"//", "", 1))
+	case query && strings.Count(before, "{") == strings.Count(before, "}"):
+		return fmt.Sprintf("route %q has a query, which is no part of a path; did you mean %q? A literal ? is %%3F", text, strings.TrimSuffix(text, rest)+before)
 	case !isClean("/" + rest):
 		return fmt.Sprintf("route %q can never match: its path is not clean; did you mean %q?", text, strings.TrimSuffix(text, "/"+rest)+cleaned("/"+rest))
 	}
