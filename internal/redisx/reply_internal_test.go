@@ -248,6 +248,7 @@ func TestRejectedFunctionsMeanScripts(t *testing.T) {
 		expect.True(t, s.Via() == "scripts" && r.sent["fcall"].Load() == 1,
 			"%q: the store uses %s after %d attempts", row, s.Via(), r.sent["fcall"].Load())
 		expect.Equal(t, strings.Count(log.String(), "so the store uses scripts"), 1, "%q: how often logged:\n%s", row, log)
+		expect.True(t, !strings.Contains(log.String(), "args"), "%q: the log has words of the command:\n%s", row, log)
 	}
 }
 

@@ -279,8 +279,17 @@ func (s *server) send(ctx context.Context, command any, name []byte, jobs []*job
 	}); err == nil {
 		reply = c.Val() // otherwise c may still be in use
 	}
+	if text, _, quotes := strings.Cut(replyOf(err), ", with args beginning with"); quotes { // the words of the command: keys are personal data
+		err = replyError(text)
+	}
 	return reply, err
 }
+
+// A replyError is the text of a server's error reply.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
 
 // isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
 func isReply(err error) bool { return replyOf(err) != "" }
