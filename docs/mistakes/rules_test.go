@@ -92,6 +92,7 @@ var ofOptions = []mistake{
 	{"less than nothing", redisWith(redisstore.WithDenyCache(-1)), "redisstore: WithDenyCache", "got -1", "0 turns the cache off"},
 
 	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
+	{"no next handler", panicOf(func() { stdlib.New(core.Must(core.New([]core.Rule{core.PerMinute(1).By(keyfunc.RemoteIP)})))(nil) }), "spillgate", "the next handler is nil", "such as http.DefaultServeMux"},
 	{"a nil option of an adapter", panicOf(func() { stdlib.New(new(core.Limiter), stdlib.WithHeaders(nil), nil) }), "option 2 of 2", "is nil", "leave it out"},
 	{"a nil option of the page", panicOf(func() { dashboard.New(telemetry.New(telemetry.Options{}), nil) }), "dashboard.New: option 1 of 1", "is nil", "leave it out"},
 	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},

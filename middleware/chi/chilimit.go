@@ -8,7 +8,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/serve"
 )
 
-// New returns a middleware that asks l about each request before the next handler runs. It panics if l or an option is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l, an option or that handler is
+// nil.
 func New(l *core.Limiter, opts ...Option) func(http.Handler) http.Handler {
 	var o options
 	option.Apply(&o, opts)

@@ -8,7 +8,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/serve"
 )
 
-// New returns a middleware that asks l about each request before the next handler runs. It panics if l or an option is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l, an option or that handler is
+// nil.
 //
 // The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and directly around one, or around
 // any handler with a Handler method like http.ServeMux's.

@@ -29,6 +29,9 @@ func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router)
 		o.Fail = WriteError
 	}
 	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("spillgate: the next handler is nil; want one such as http.DefaultServeMux")
+		}
 		return &limited{limiter: l, options: o, router: router(next), next: next}
 	}
 }
