@@ -70,8 +70,13 @@ func New(client redis.UniversalClient, opts ...Option) *Store {
 }
 
 // Validate returns an error that joins all mistakes in the arguments of New and wraps core.ErrInvalid, or nil if there
-// are none.
-func (s *Store) Validate() error { return s.err }
+// are none. A zero Store is such a mistake.
+func (s *Store) Validate() error {
+	if s.redis == nil {
+		return fmt.Errorf("spillgate: %w: redisstore: the Store is zero; want one that New returns", core.ErrInvalid)
+	}
+	return s.err
+}
 
 // SharedState returns a value that is equal for all stores over the same client with the same prefix and key secret:
 // they share the state of rules with the same name. See core.WithStore.

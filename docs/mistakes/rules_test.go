@@ -85,6 +85,7 @@ var ofOptions = []mistake{
 	{"less than no keys", options(core.WithStore(&core.MemoryStore{MaxKeys: -1})), "MemoryStore: MaxKeys", "got -1", "must not be negative"},
 
 	{"no client", options(core.WithStore(redisstore.New(nil))), "redisstore", "client is nil", "want one such as redis.NewClient returns"},
+	{"a zero store", options(core.WithStore(new(redisstore.Store))), "redisstore", "the Store is zero", "want one that New returns"},
 	{"a nil option of Redis", redisWith(nil), "redisstore", "option is nil", "leave it out"},
 	{"no prefix", redisWith(redisstore.WithPrefix("")), "redisstore: WithPrefix", "prefix is empty", "want the name of your service"},
 	{"a prefix with a brace", redisWith(redisstore.WithPrefix("a{b")), "redisstore: WithPrefix", `"a{b"`, "must be printable ASCII without spaces, braces or backslashes"},
