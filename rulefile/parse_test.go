@@ -29,6 +29,22 @@ func mustParse(t *testing.T, src string) *rulefile.File {
 	return must.Get(rulefile.Parse([]byte(src), program))(t)
 }
 
+// A nil key func must not give all clients one key.
+func TestNilFunctionsAreMistakes(t *testing.T) {
+	src := `funcs: [user, plan, export, final, internal]
+rules:
+  - {key: user, limits: 1/m, match: internal, cost: export, cost_after: final, tiers: {func: plan, pro: 2/m}}
+`
+	_, err := rulefile.Parse([]byte(src), rulefile.Funcs{
+		Keys: map[string]core.KeyFunc{"user": nil}, Tiers: map[string]func(*http.Request) string{"plan": nil}, Costs: map[string]func(*http.Request) int{"export": nil},
+		CostsAfter: map[string]func(*http.Request, core.Outcome) int{"final": nil}, Matches: map[string]func(*http.Request) bool{"internal": nil},
+	})
+	for _, want := range []string{"3:11: ", "user", "plan", "export", "final", "internal"} {
+		expect.True(t, err != nil && strings.Contains(err.Error(), want) && strings.Count(err.Error(), "the program supplies nil as the function ") == 5,
+			"got the error %v, want five mistakes, one of them %q", err, want)
+	}
+}
+
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
 	must.True(t, len(f.Rules) == 6 && f.Rules[5].MaxWait == 5*time.Second && f.Rules[4].MaxWait == 0 &&

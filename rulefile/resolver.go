@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -74,7 +75,10 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 		return assumed, true
 	}
 	if f, ok = funcs[name]; ok {
-		return f, true
+		if ok = !reflect.ValueOf(f).IsNil(); !ok {
+			r.add(at, "the program supplies nil as the function %s", name)
+		}
+		return f, ok
 	}
 	if declared {
 		if slices.Contains(r.funcs.all(), name) {
