@@ -139,6 +139,13 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	c.Hold, c.Cost = true, 1
 	take(t, s, c)
 	expect.AtLeast(t, server.TTL(pairKey), 36*time.Minute, "the key is kept for (6 min for each of 6 requests, of which one is charged when its hold ends)")
+
+	s, server = frozen(t)
+	take(t, s, claimOf("k", core.MustParseLimits("10/h;sliding-window;buckets=2")...))
+	server.SetTime(start.Add(45 * time.Minute))
+	c.Limits[0].Algorithm = core.SlidingWindow
+	take(t, s, c)
+	expect.AtLeast(t, server.TTL(pairKey), 75*time.Minute, "the key is kept for (the hold is charged to the half hours, too, of which one ends in 15 min)")
 }
 
 // Settlements and resets do not make a key expire earlier.

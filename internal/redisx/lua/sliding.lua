@@ -73,7 +73,7 @@ function sliding.compile(l)
   local kind, micros, width = l.kind, l.micros, l.unit
   local n = ceilDiv(micros, width) + 1
   local ring, used
-  l.sibling, l.lasts = width, micros + width
+  l.sibling, l.lasts = width, micros + ceilDiv(micros, 2) -- a charge counts in siblings, too, whose sub-buckets are no wider
 
   function l.words(...)
     local size, more = n + 5, ... and {...} or none -- more words are of the states behind it
