@@ -222,7 +222,9 @@ func (n Native) testOutcome(t *testing.T) {
 		})
 		expect.Equal(t, got, want, "code %d: the outcome", code)
 	}
-	got := n.outcomeOf(t, func(context.Context) int { panic("oops") }, func(send func(context.Context) NativeReply) { send(t.Context()) })
+	got := n.outcomeOf(t, func(context.Context) int { panic("oops") }, func(send func(context.Context) NativeReply) {
+		expect.Equal(t, send(t.Context()).Code, 13, "code of a panic, which the server recovers")
+	})
 	expect.True(t, got.Err != nil && got.Status == http.StatusInternalServerError, "a panic: the outcome is %+v", got)
 }
 

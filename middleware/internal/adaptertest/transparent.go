@@ -26,6 +26,7 @@ import (
 type view struct {
 	inside, around string
 	files          int // of its multipart form that the server has not removed
+	panicked       bool
 }
 
 // lookAt describes what a handler has left in r.
@@ -42,7 +43,7 @@ type contextKey struct{}
 func observed(app http.Handler, v *view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if recover() != nil {
+			if v.panicked = recover() != nil; v.panicked {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 			v.around = lookAt(r)
