@@ -44,7 +44,7 @@ func TestLookupByID(t *testing.T) {
 }
 
 func TestResetNeedsAuthorization(t *testing.T) {
-	form := url.Values{"rule": {"api"}, "key": {"user:ann"}}
+	form := url.Values{"rule": {"api"}, "key": {"user:ann"}, "duration": {"1m"}}
 	allowed := func(*http.Request) bool { return true }
 	admin := func(r *http.Request) bool { return r.Header.Get("Admin") == "yes" }
 	for _, c := range []struct {
@@ -63,8 +63,10 @@ func TestResetNeedsAuthorization(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			s := newScene(t, false, c.opts...)
 			s.ask("ann", "ann", "ann")
-			status, _ := s.post(t, "reset", form, c.fields...)
-			expect.Equal(t, status, c.status, "status")
+			for _, action := range []string{"ban", "reset"} {
+				status, _ := s.post(t, action, form, c.fields...)
+				expect.Equal(t, status, c.status, "%s: status", action)
+			}
 			_, answer := s.post(t, "lookup", form)
 			want := map[int]float64{200: 3, 403: 0}[c.status]
 			expect.Equal(t, answer["limits"].([]any)[0].(map[string]any)["remaining"], any(want), "remaining")
