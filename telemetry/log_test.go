@@ -189,15 +189,17 @@ func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 }
 
 // A key that does not fit into the log is logged later. Keys are masked unless Options.Unmask is set.
-func TestKeysAreMaskedInTheLog(t *testing.T) {
-	b := new(logRecorder)
-	tel := New(Options{Log: slog.New(b)})
-	deny(tel, "r", "user:ann")
-	tel.undecided(t.Context(), &core.Observation{Err: errors.New("x")})
-	for _, text := range b.texts() {
-		expect.True(t, !strings.Contains(text, "ann"), "%q", text)
+func TestKeysAreMaskedUnlessThatIsOff(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		b := new(logRecorder)
+		tel := New(Options{Log: slog.New(b), Unmask: off})
+		deny(tel, "r", "user:ann")
+		tel.undecided(t.Context(), &core.Observation{Err: errors.New("x")})
+		for _, text := range []string{b.texts()[0], tel.Top("r", 1)[0].Key} {
+			expect.True(t, strings.Contains(text, "user:") && strings.Contains(text, "ann") == off, "%q", text)
+		}
+		expect.Equal(t, len(b.lines), 2, "lines")
 	}
-	expect.Equal(t, len(b.lines), 2, "lines")
 }
 
 // A logger that telemetry and the limiter share gets one line for each failure.
