@@ -46,7 +46,9 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 				opts = append(opts, core.WithSkip(tt.skip))
 			}
 			r := get("/")
-			core.Must(core.New(tt.rules, opts...)).Check(r)
+			l := core.Must(core.New(tt.rules, opts...))
+			l.Peek(r) // calls no observer
+			l.Check(r)
 			must.Equal(t, len(seen.seen), 1, "how often observers were called")
 			o := seen.seen[0]
 			expect.True(t, errors.Is(o.Err, tt.kind) && !o.Allowed && o.Results == nil && o.Degraded == nil && o.Request == r && o.Store == 0,
