@@ -23,7 +23,7 @@ func TestExplain(t *testing.T) {
 		Why: []string{"it has no patterns, so it applies to every path"},
 	}
 	tokens := rulefile.Explanation{Rule: "tokens", Applies: "yes", Key: "ip", Limits: "1/1s", CostAfter: "tokens", OnFailure: "local", Why: rest.Why}
-	tenant := rulefile.Explanation{Rule: "tenant", Applies: "yes", Key: "ip", Limits: "50000/1s", OnFailure: "local", Lease: "100ms", Why: rest.Why}
+	tenant := rulefile.Explanation{Rule: "tenant", Applies: "yes", Key: "ip", Limits: "50000/1s", OnFailure: "local", Overrides: 1, Lease: "100ms", Why: rest.Why}
 	webhooks := rulefile.Explanation{Rule: "webhooks", Applies: "yes", Key: "ip", Limits: "10/1s", OnFailure: "local", MaxWait: "5s", Why: rest.Why}
 	with := func(e rulefile.Explanation, applies string, why ...string) rulefile.Explanation {
 		e.Applies, e.Why = applies, why

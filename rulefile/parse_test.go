@@ -48,7 +48,8 @@ rules:
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
 	must.True(t, len(f.Rules) == 6 && f.Rules[5].MaxWait == 5*time.Second && f.Rules[4].MaxWait == 0 &&
-		f.Rules[4].Lease == 100*time.Millisecond && f.Rules[0].Lease == 0 && len(f.Hash) == 64,
+		f.Rules[4].Lease == 100*time.Millisecond && f.Rules[0].Lease == 0 && len(f.Hash) == 64 &&
+		slices.Equal(f.Rules[4].Override("ip:203.0.113.9"), []core.Limit{core.PerSecond(9)}) && f.Rules[3].Override == nil,
 		"got %+v", f)
 	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]
 	expect.True(t, login.Name == "login" && slices.Equal(login.Routes, []string{"POST /login", "POST /v1/{tenant}/login"}) && login.OnFailure == core.FailClosed &&
@@ -69,6 +70,7 @@ func TestParseReadsAllFields(t *testing.T) {
 	r.RemoteAddr = "10.1.2.3:9"
 	r.Header.Set("X-Forwarded-For", "203.0.113.7")
 	r.Header.Set("U", "ann")
+	expect.True(t, !login.Match(r) && !api.Match(r), "the headers or the program's match do not narrow a rule")
 	key, err := login.Key(r)
 	expect.True(t, key == "ip:203.0.113.7" && err == nil, "ip behind a proxy: got %q, %v", key, err)
 	key, err = api.Key(r)

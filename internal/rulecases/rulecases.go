@@ -45,7 +45,7 @@ rules:
     cost: 3
     cost_after: failures
   - {name: tokens, key: ip, limits: 1/s, cost_after: tokens}
-  - {name: tenant, key: ip, limits: 50000/s, lease: 100ms}
+  - {name: tenant, key: ip, limits: 50000/s, lease: 100ms, overrides: {"ip:203.0.113.9": 9/s}}
   - {name: webhooks, key: ip, limits: 10/s, max_wait: 5s}
 `
 
