@@ -113,5 +113,6 @@ func TestRequirements(t *testing.T) {
 		}
 		slices.Sort(got)
 		expect.Elements(t, got, slices.Sorted(maps.Keys(want)), "%s requires", dir)
+		expect.True(t, !slices.Contains(slices.Collect(maps.Values(want)), ""), "%s: a bound has no reason: %v", dir, want)
 	}
 }

@@ -59,9 +59,14 @@ func TestResetAndRetryAfterAgree(t *testing.T) {
 }
 
 func TestRetryAfterIsAtLeastOne(t *testing.T) {
-	h := http.Header{}
-	headers.GitHub(h, decision(noon, denied(result("api", perMinute, 0, 0, 0), 0)))
-	expect.Equal(t, h.Get("Retry-After"), "1", "Retry-After = for a store that denies without a wait (clients repeat at once on 0)")
+	last := result("api", perMinute, 0, 0, 0)
+	for _, w := range writers[:len(writers)-1] { // without None
+		h := http.Header{}
+		w.write(h, decision(noon, last))
+		expect.Equal(t, h.Get("Retry-After"), "", "%s: Retry-After of an admitted request", w.name)
+		w.write(h, decision(noon, denied(last, 0)))
+		expect.Equal(t, h.Get("Retry-After"), "1", "%s: Retry-After for a store that denies without a wait (clients repeat at once on 0)", w.name)
+	}
 }
 
 func TestDateIsUTC(t *testing.T) {

@@ -20,13 +20,16 @@ import (
 // A denied request of a user costs the tenant nothing. If the tenant's limit is used up, all its users are denied.
 func TestTenantsAndTheirUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := stdlib.New(must.Get(tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User")))(t))(ok)
+		l := must.Get(tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User")))(t)
+		h := stdlib.New(l)(ok)
 		want(t, "of one user", admitted(h, 150, someone, "/", "X-Tenant", "acme", "X-User", "ann"), 100)
 		total := 100
 		for _, user := range []string{"b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
 			total += admitted(h, 100, someone, "/", "X-Tenant", "acme", "X-User", user)
 		}
 		want(t, "of the tenant", total, 1000)
+		last := must.Get(l.Take(t.Context(), core.Claim{Rule: "user", Key: "header:x-user:k", Peek: true}))(t)
+		want(t, "left to a user whom only the tenant's limit has denied", last.Results[0].Remaining, 100)
 		want(t, "of another tenant", admitted(h, 100, someone, "/", "X-Tenant", "globex", "X-User", "zoe"), 100)
 	})
 }

@@ -96,4 +96,10 @@ func TestResetReachesLeases(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // the lease ends, and its requests are returned another lease later
 	expect.Equal(t, remaining(t, b).Remaining, 700, "remaining of 1000 after a reset and 300 requests")
 	expect.Equal(t, take(t, a).Results[0].Remaining, 699, "remaining, as the other process says")
+	lease(t, a)
+	must.Do(t, b.Ban(context.Background(), "leased", claimAll().Key, time.Hour))
+	for begun := time.Now(); time.Since(begun) < 500*time.Millisecond; time.Sleep(100 * time.Millisecond) { // one lease
+		take(t, a) // it may be admitted
+	}
+	expect.True(t, !take(t, a).Allowed, "a lease after the other process has banned the key, a request is admitted")
 }
