@@ -39,6 +39,14 @@ func TestDryRunVariable(t *testing.T) {
 		expect.Equal(t, fmt.Sprint(f.Rules[0].DryRun, f.Rules[1].DryRun, f.Rules[2].DryRun), want, "%q", value)
 		expect.Equal(t, value == "none", strings.Contains(log.String(), "rule=none"), "%q: %q", value, &log)
 	}
+	watch(t, func(w *watched) {
+		for i, value := range []string{"api", "", "all"} {
+			w.t.Setenv("SPILLGATE_DRY_RUN", value)
+			w.write(w.path, rate(20+i))
+			w.wait(3 * time.Second)
+			expect.Equal(t, w.limiter.Rules()[0].DryRun, value != "", "%q, read by Watch: a dry run", value)
+		}
+	})
 }
 
 func TestLoadOfNoFile(t *testing.T) {
