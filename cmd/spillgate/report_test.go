@@ -174,8 +174,8 @@ func TestEmptyLogs(t *testing.T) {
 				"exit code %d, stderr %q; want %q in\n%s", code, stderr, want, stdout)
 		}
 	}
-	code, stdout, _ := execute(t, "replay", "--rules", rules, empty)
-	expect.True(t, code == 0 && strings.Contains(stdout, "No request was decided."), "exit code %d\n%s", code, stdout)
+	code, stdout, _ := execute(t, "replay", "--rules", fileWith(t, "funcs: [user]\nrules: [{name: api, key: user, limits: 1/h}]"), empty)
+	expect.True(t, code == 0 && strings.Contains(stdout, "No request was decided.") && strings.Contains(stdout, "api: function user"), "exit code %d\n%s", code, stdout)
 }
 
 // A rule that settles by status is left out unless all logs have statuses.
