@@ -39,6 +39,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		}
 		for range 10 { // each time one probe
 			time.Sleep(time.Second)
+			expect.True(t, !l.StoreHealth().Down, "down after a pause, when the next call is allowed")
 			check(20)
 		}
 		expect.Equal(t, s.calls.Load(), 25, "calls after 10 pauses (one each)")
