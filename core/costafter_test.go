@@ -37,8 +37,9 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 		{"a panic", core.Outcome{}, func(*http.Request, core.Outcome) int { panic("ouch") }, "login 1→1"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			s := new(settler)
-			serve(t, withStore(s, []core.Rule{final("login", 5, tt.final)}), func(_ *http.Request, g *core.Guard) {
+			s, calls := new(settler), 0
+			counted := func(r *http.Request, o core.Outcome) int { calls++; return tt.final(r, o) }
+			serve(t, withStore(s, []core.Rule{final("login", 5, counted)}), func(_ *http.Request, g *core.Guard) {
 				s.want(t)
 				expect.True(t, g.Watches() && s.taken[0].Hold, "watches: %v; held: %v", g.Watches(), s.taken[0].Hold)
 				g.Settle(tt.outcome)
@@ -46,6 +47,7 @@ func TestCostAfterIsChargedWhenTheRequestEnds(t *testing.T) {
 				expect.True(t, !g.Watches(), "it watches after the end")
 			})
 			s.want(t, tt.want)
+			expect.Equal(t, calls, 1, "calls of CostAfter")
 		})
 	}
 }

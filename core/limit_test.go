@@ -69,7 +69,7 @@ func sliding(buckets int) core.Limit {
 
 func TestLimitsAtTheEdgeAreValid(t *testing.T) {
 	limits := []core.Limit{
-		core.PerSecond(0), core.PerSecond(0).WithBurst(5), core.PerMinute(100).WithBurst(1),
+		core.PerSecond(0), core.PerSecond(0).WithBurst(5), core.PerSecond(1_000_000_000), core.PerSecond(1).WithBurst(1_000_000_000), core.PerMinute(100).WithBurst(1),
 		sliding(2), sliding(60), sliding(0), core.PerDay(1000).Using(core.SlidingLog),
 		{Rate: 9, Period: time.Millisecond, Algorithm: core.SlidingWindow, Buckets: 60},
 	}
@@ -114,14 +114,16 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestConstructors(t *testing.T) {
-	for _, tt := range []struct {
-		got  core.Limit
-		want time.Duration
-	}{
-		{core.PerSecond(3), time.Second}, {core.PerMinute(3), time.Minute}, {core.PerHour(3), time.Hour},
-		{core.PerDay(3), 24 * time.Hour}, {core.Every(3, 250*time.Millisecond), 250 * time.Millisecond},
+	for _, tt := range []struct{ got, want core.Limit }{
+		{core.Every(3, 250*time.Millisecond), core.Limit{Rate: 3, Period: 250 * time.Millisecond}},
+		{core.PerSecond(3), core.Every(3, time.Second)}, {core.PerMinute(3), core.Every(3, time.Minute)},
+		{core.PerHour(3), core.Every(3, time.Hour)}, {core.PerDay(3), core.Every(3, 24*time.Hour)},
+		{core.PerWeek(3), core.Limit{Rate: 3, Calendar: core.Calendar{Unit: core.CalendarWeek}}},
+		{core.PerMonth(3), core.Limit{Rate: 3, Calendar: core.Calendar{Unit: core.CalendarMonth}}},
+		{core.PerYear(3), core.Limit{Rate: 3, Calendar: core.Calendar{Unit: core.CalendarYear}}},
+		{core.AtOnce(3), core.Limit{Rate: 3, Algorithm: core.InFlight}},
 	} {
-		expect.True(t, tt.got == (core.Limit{Rate: 3, Period: tt.want}), "got %+v, want 3 per %v", tt.got, tt.want)
+		expect.Equal(t, tt.got, tt.want, "limit")
 	}
 }
 
@@ -141,7 +143,9 @@ func TestWidth(t *testing.T) {
 }
 
 func TestAlgorithmString(t *testing.T) {
-	expect.Equal(t, core.SlidingWindow.String(), "sliding-window", "core.SlidingWindow.String()")
+	for a := core.TokenBucket; a < core.InFlight; a++ {
+		expect.Equal(t, core.MustParseLimits("1/m;" + a.String())[0].Algorithm, a, "algorithm")
+	}
 	expect.Equal(t, core.Algorithm(200).String(), "algorithm(200)", "core.Algorithm(200).String()")
 }
 

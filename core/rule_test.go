@@ -61,7 +61,7 @@ func TestNewRuleMistakes(t *testing.T) {
 
 func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 	_, err := core.New([]core.Rule{
-		{Name: "é", Limits: []core.Limit{core.PerMinute(-1), {Rate: 2, Burst: -7}}, OnFailure: 9},
+		{Name: "é", Limits: []core.Limit{core.PerMinute(-1), {Rate: 2, Burst: -7}, core.PerMonth(5).In("Europe/Berlni").From(32)}, OnFailure: 9},
 		{Name: "b"},
 		{Name: "b", Key: constKey, Limits: []core.Limit{core.PerMinute(1), core.PerMinute(2)}},
 	}, nil, core.WithTimeout(0), core.WithStore(&core.MemoryStore{MaxKeys: -4}))
@@ -70,6 +70,8 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 		`spillgate: rule "é": limit 1: rate must be between 0 and 1000000000, got -1`,
 		`spillgate: rule "é": limit 2: period must be at least 1ms, got 0s`,
 		`spillgate: rule "é": limit 2: burst must be between 0 and 1000000000, got -7`,
+		`spillgate: rule "é": limit 3: from must be between 1 and 31 for a calendar month, got 32`,
+		`spillgate: rule "é": limit 3: time zone: this machine does not know "Europe/Berlni"`,
 		`spillgate: rule "é": there is no failure mode 9`,
 		`spillgate: rule "b": a rule needs at least one limit`,
 		`name is not unique`,
@@ -81,7 +83,7 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 		wantError(t, err, core.ErrInvalid, want)
 	}
 	got := strings.Count(err.Error(), "\n") + 1
-	expect.True(t, got == 11, "got %d lines, want one per mistake, 11:\n%v", got, err)
+	expect.True(t, got == 13, "got %d lines, want one per mistake, 13:\n%v", got, err)
 }
 
 func TestNewOptionMistakes(t *testing.T) {
@@ -100,6 +102,8 @@ func TestNewOptionMistakes(t *testing.T) {
 		{"a fallback that is a nil pointer", core.WithFallback((*faulty)(nil)), "fallback is nil"},
 		{"a nil logger", core.WithLogger(nil), "logger is nil"},
 		{"no time for the store", core.WithTimeout(0), "timeout must be positive, got 0s"},
+		{"nobody may wait", core.WithMaxWaiting(0), "WithMaxWaiting: at least one request must be able to wait"},
+		{"less than nobody", core.WithMaxWaiting(-1), "WithMaxWaiting: at least one request must be able to wait"},
 		{"less than no time", core.WithTimeout(-time.Second), "timeout must be positive, got -1s"},
 		{"a store with a mistake of its own", core.WithStore(&core.MemoryStore{MaxKeys: -1}), "MaxKeys must not be negative, got -1"},
 		{"and a fallback", core.WithFallback(&core.MemoryStore{MaxKeys: -2}), "MaxKeys must not be negative, got -2"},
@@ -117,11 +121,11 @@ func TestNewAcceptsAnyPrintableName(t *testing.T) {
 }
 
 func TestNewCopiesRules(t *testing.T) {
-	rules := []core.Rule{named("a")}
+	rules := []core.Rule{routed("/a")}
 	l := core.Must(core.New(rules))
-	rules[0].Name, rules[0].Key, rules[0].Limits[0] = "b", nil, core.PerMinute(50)
-	d, err := l.Check(get("/"))
-	expect.True(t, err == nil && d.Results[0].Rule == "a" && d.Results[0].Limit.Rate == 1,
+	rules[0].Name, rules[0].Key, rules[0].Limits[0], rules[0].Routes[0] = "b", nil, core.PerMinute(50), "/b"
+	d, err := l.Check(get("/a"))
+	expect.True(t, err == nil && d.Results[0].Rule == "/a" && d.Results[0].Limit.Rate == 1_000_000 && l.Rules()[0].Routes[0] == "/a",
 		"got %+v, %v; want the rule as it was when New was called", d, err)
 }
 
@@ -239,6 +243,10 @@ func TestZeroLimiterReturnsErrInvalid(t *testing.T) {
 		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "r", 0) },
 		"Renew":    func(l *core.Limiter) error { return l.Renew(t.Context(), core.Decision{}) },
 		"Ban":      func(l *core.Limiter) error { return l.Ban(t.Context(), "r", "k", 1) },
+		"Refund":   func(l *core.Limiter) error { return l.Refund(t.Context(), core.Decision{}) },
+		"Grant":    func(l *core.Limiter) error { return l.Grant(t.Context(), "r", "k", 1) },
+		"Usage":    func(l *core.Limiter) error { _, err := l.Usage(get("/")); return err },
+		"UsageOf":  func(l *core.Limiter) error { _, err := l.UsageOf(t.Context(), "r", "k"); return err },
 		"SetRules": func(l *core.Limiter) error { return l.SetRules([]core.Rule{named("a")}) },
 	}
 	for kind, l := range map[string]*core.Limiter{"zero": new(core.Limiter), "nil": nil} {

@@ -33,9 +33,11 @@ func TestUsage(t *testing.T) {
 	rules := []core.Rule{
 		{Name: "routes", Key: func(r *http.Request) (string, error) { return core.RoutePattern(r), nil }, Limits: []core.Limit{core.PerDay(50)}},
 		{Name: "route", Key: core.Route, Limits: []core.Limit{core.PerDay(50)}},
-		{Name: "plan", Key: header("User"), Limits: []core.Limit{core.PerMonth(100), core.PerMinute(10)}, Routes: []string{"POST /orders"}},
+		{Name: "plan", Key: header("User"), Limits: []core.Limit{core.PerMonth(1)}, Routes: []string{"POST /orders"},
+			Override: func(string) []core.Limit { return []core.Limit{core.PerMonth(100), core.PerMinute(10)} }},
 		{Name: "team", Key: header("Team"), Limits: []core.Limit{core.PerHour(5)}},
-		{Name: "export", Key: header("User"), Limits: []core.Limit{core.PerDay(50)}, Match: never, Cost: func(*http.Request) int { return 20 }},
+		{Name: "export", Key: header("User"), Limits: []core.Limit{core.PerDay(5)}, Match: never, Cost: func(*http.Request) int { return 20 },
+			Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(50)} }},
 		{Name: "jobs", Limits: []core.Limit{core.PerDay(50)}},
 	}
 	l := core.Must(core.New(rules, core.WithObserver(func(_ context.Context, _ *core.Observation) { observed++ })))

@@ -57,10 +57,6 @@ func TestMaxWaitMistakes(t *testing.T) {
 			wantMistake(t, r, tt.want)
 		})
 	}
-	for _, n := range []int{0, -1} {
-		_, err := core.New([]core.Rule{named("a")}, core.WithMaxWaiting(n))
-		wantError(t, err, core.ErrInvalid, "WithMaxWaiting: at least one request must be able to wait")
-	}
 }
 
 // TestLimitsOfARequestThatCannotWait checks that a request fails if its tier or override has limits that cannot make requests wait.
