@@ -23,6 +23,13 @@ import (
 func TestLostReplyIsNotRetried(t *testing.T) {
 	for kind, newClient := range map[string]func(addr string) redis.UniversalClient{
 		"client": func(addr string) redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: addr}) },
+		"client that retries": func(addr string) redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 9})
+		},
+		"Cluster": func(addr string) redis.UniversalClient {
+			all := []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}
+			return redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return all, nil }})
+		},
 		"Ring": func(addr string) redis.UniversalClient {
 			return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"shard": addr}})
 		},
