@@ -195,8 +195,8 @@ func TestClockSteppingBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
 	allow(t, l, "k", 4, 0)
 }
 
-// After the clock went back, the next window stays unchanged and a later window becomes the current one: nobody is denied for
-// longer than one window.
+// After the clock went back, the next window stays unchanged and a later window becomes the current one: nobody is denied beyond
+// the end of the next window.
 func TestClockSteppingBackByMonths(t *testing.T) {
 	for back, want := range map[string]string{"2026-05-10": "2026-07-01", "2026-04-10": "2026-05-01", "2025-06-10": "2025-07-01"} {
 		now := time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ import (
 //
 // The store measures time by the monotonic clock. It uses the wall clock only for the boundaries of a FixedWindow and
 // for Result.At. If the wall clock is set, or the machine was suspended, windows follow the new time from then on. That
-// admits nothing extra, and denies no request for longer than one window.
+// admits nothing extra, and denies no request beyond the end of the next window.
 //
 // The store identifies a key by a 64-bit hash with a random seed. Among a million keys, the probability that any two
 // share their state is one in 37 million.
