@@ -157,11 +157,14 @@ var banRows = []row{
 		s.wait(minute)
 		s.expect(words("yes 2"), claim("key", "5/d", 1))
 	}},
-	{"a reset lifts a ban, and leaves what is held", func(s *suite) {
+	{"a reset lifts a ban of a key or a limit, and leaves what is held", func(s *suite) {
 		held := s.charge(hold(claim("key", "5/d", 2)))
 		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: time.Hour})
+		used := claim("used", "2/h;ban=10h", 2)
+		s.take(used)
 		s.reset("rule", "key")
-		s.expect(words("yes 2"), claim("key", "5/d", 1))
+		s.reset("rule", "used")
+		s.expect(words("yes 2", "yes 0"), claim("key", "5/d", 1), used)
 		s.end(held[0], 0)
 		s.expect(words("yes 4"), peek(claim("key", "5/d", 1)))
 	}},
@@ -180,6 +183,17 @@ var banRows = []row{
 		s.expect(words("yes 94"), claim("key", "100/10m", 1))
 		r := s.take(peek(claim("key", "5/10m;ban=1h", 1)))[0]
 		expect.True(s, !r.Allowed && r.RetryAfter <= time.Hour && r.RetryAfter >= 50*minute, "%+v, want a ban of 1h", r)
+	}},
+	{"a charge during a ban does not restart it", func(s *suite) {
+		c := claim("key", "5/s;ban=1h", 1)
+		one, other := s.charge(hold(c))[0], s.charge(hold(c))[0]
+		s.end(one, 5)
+		before := s.take(peek(c))[0]
+		s.wait(3 * second)
+		s.end(other, 1)
+		r := s.take(peek(c))[0]
+		later := r.At.Add(r.RetryAfter).Sub(before.At.Add(before.RetryAfter))
+		expect.True(s, before.RetryAfter > 59*minute && later < 2*second, "%+v, then %+v, want a ban that ends %v later", before, r, later)
 	}},
 	{"a hold begins no ban, and its final cost does", func(s *suite) {
 		held := s.charge(hold(claim("key", "2/h;ban=10h", 2)))

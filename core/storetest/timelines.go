@@ -257,7 +257,10 @@ var endRows = []row{
 		for _, limit := range limits {
 			s.take(hold(claim(limit, limit, 3)))
 		}
-		s.wait(untilEnded)
+		if s.wait(minute - second); s.take(peek(claim(limits[0], limits[0], 1)))[1].Remaining != 1 && s.late() < second {
+			s.Errorf("a hold has ended within a minute")
+		}
+		s.wait(untilEnded - minute + second)
 		s.expect(words("yes 2", "yes 2"), peek(claim(limits[0], limits[0], 1)))
 		for _, limit := range limits[1:] {
 			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
