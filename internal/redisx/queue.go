@@ -124,7 +124,7 @@ func (s *queues) dispatch(q *queue, own *job, now time.Time) (leads bool) {
 		}
 	}
 	switch n := len(q.inFlight); {
-	case n == 0 && q.load == 0 && s.byRoute[q.route] == q && q.route != "": // there are as many routes as identities
+	case n == 0 && q.load == 0 && q.route != "" && s.byRoute[q.route] == q: // there are as many routes as identities
 		delete(s.byRoute, q.route)
 	case q.load > 0 && q.lead == nil && n < s.server.maxRuns && !q.armed:
 		q.arm(s, now)
@@ -229,7 +229,7 @@ func (q *queue) take(now time.Time) *run {
 // each job gets a run of its own.
 func (s *queues) run(ctx context.Context, r *run) {
 	defer s.finish(r) // even if a hook of the client ends the goroutine
-	if err := s.server.run(ctx, r.jobs); isMigrating(err) && len(r.jobs) > 1 {
+	if err := s.server.run(ctx, r.jobs); len(r.jobs) > 1 && isMigrating(err) {
 		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })
 	}
 }
