@@ -102,9 +102,8 @@ func (j *job) read() error {
 				ok = ok && u.read(reply[:rareWords], o)
 				reply = reply[rareWords:]
 			}
-			for _, n := range [...]int64{u.Remaining, u.Over, u.Refill, u.Reset, max(u.Granted, -u.Granted)} {
-				ok = ok && exact(n)
-			}
+			ok = ok && min(u.Remaining, u.Over, u.Refill, u.Reset) >= 0 &&
+				exact(max(u.Remaining, u.Over, u.Refill, u.Reset, u.Granted, -u.Granted))
 		}
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)

@@ -213,8 +213,10 @@ func (s *server) deliver(reply string, jobs []*job) error {
 	}
 	for _, j := range jobs {
 		j.at, j.reply = at, j.reply[:0]
-		for len(left) > 0 && (len(j.reply) == 0 || len(j.reply) < j.lengthOf(j.reply)) {
-			j.reply = append(j.reply, next())
+		for n := 1; len(left) > 0 && len(j.reply) < n; {
+			if j.reply = append(j.reply, next()); len(j.reply) == 1 {
+				n = j.lengthOf(j.reply)
+			}
 		}
 	}
 	if len(left) > 0 {
