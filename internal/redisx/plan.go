@@ -14,16 +14,18 @@ func (j *job) prepare(peek bool) {
 	if peek {
 		letter = 'p'
 	}
-	decided := 0
+	decided, text := 0, j.text[:0]
 	j.keys = j.keys[:0]
 	for i := range j.ops {
 		o := &j.ops[i]
 		if o.place = j.keyIndex(o.key); o.isDecided() {
 			decided += len(o.limits)
 		}
+		for _, n := range [...]int64{o.cost, o.final, o.at, o.maxWait + o.turn} {
+			text = binary.LittleEndian.AppendUint64(text, uint64(n)) // see lua/word.lua
+		}
 	}
-	var planBuf, wordBuf [512]byte
-	plan, words := append(planBuf[:0], letter), wordBuf[:0]
+	j.words, text = argument(text, j.words), append(text[:0], letter)
 	j.load, j.settled, j.stored, j.usages = 0, 0, 0, slices.Grow(j.usages[:0], decided)[:decided]
 	rest := j.usages
 	for i := range j.ops {
@@ -33,12 +35,9 @@ func (j *job) prepare(peek bool) {
 		} else {
 			j.settled++
 		}
-		for _, n := range [...]int64{o.cost, o.final, o.at, o.maxWait + o.turn} {
-			words = binary.LittleEndian.AppendUint64(words, uint64(n)) // see lua/word.lua
-		}
 		for n := range o.limits {
 			l := &o.limits[n]
-			plan = j.appendPlan(plan, o, l, n == 0)
+			text = j.appendPlan(text, o, l, n == 0)
 			j.load += o.load(l)
 			if n == 0 && j.beginsPair(i) {
 				j.stored++
@@ -46,7 +45,7 @@ func (j *job) prepare(peek bool) {
 			j.stored += stateWords(l)
 		}
 	}
-	j.plan, j.words = argument(plan, j.plan), argument(words, j.words)
+	j.plan, j.text = argument(text, j.plan), text
 }
 
 // beginsPair reports whether op i is the first of its pair.
@@ -81,10 +80,10 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 		head |= 2
 	}
 	for _, n := range [...]int64{head, kind, l.Rate, l.Capacity, unit, ban} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
+		b = binary.AppendUvarint(b, uint64(n))
 	}
 	for _, n := range starts {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
+		b = binary.AppendUvarint(b, uint64(n))
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -522,7 +523,7 @@ func (c *slowClient) Process(ctx context.Context, cmd redis.Cmder) error {
 		if text := args[0].(string); text != "" {
 			plan = text
 		}
-		if strings.HasPrefix(plan, "t "+strconv.Itoa(1<<6|int(adjust)<<2|1)+" ") {
+		if strings.HasPrefix(plan, string(binary.AppendUvarint([]byte("t"), 1<<6|uint64(adjust)<<2|1))) {
 			reply = append(reply, rare*-algorithm.MaxExact, 0)
 			c.settles.Add(1)
 		} else {

@@ -62,6 +62,7 @@ type job struct {
 	keys    []string // of pairs, then of sliding logs
 	plan    any      // the shape of what is asked of the keys: see lua/plan.lua; a string, as an argument of a command
 	words   any      // what else the script reads: costs and waits; likewise
+	text    []byte   // room for either of them
 	load    int      // upper bound of the server's work
 	settled int      // how many ops settle
 	stored  int      // how many words a reply without a code has
@@ -103,9 +104,7 @@ func (l *layout) newJob(owed bool) *job {
 // release ends the use of j. It must not be called while a run has j or a part of it: a run may have the job of a caller
 // that gave up. j keeps its plan and its words: those of the next job often equal them.
 func (j *job) release() {
-	clear(j.ops)
-	clear(j.keys)
-	*j = job{ops: j.ops[:0], keys: j.keys[:0], plan: j.plan, words: j.words, reply: j.reply, usages: j.usages}
+	*j = job{ops: j.ops[:0], keys: j.keys[:0], plan: j.plan, words: j.words, text: j.text, reply: j.reply, usages: j.usages}
 	jobPool.Put(j)
 }
 

@@ -1,7 +1,8 @@
 -- A plan: the shape of a request, without its keys and its numbers.
 --
 -- The library keeps plans that it has read. The text of a plan is a letter, t, or p if the request charges nothing, and six numbers
--- for each limit of each op. An op without limits, which is a ban or a reset, has six as well.
+-- for each limit of each op, as varints: see https://protobuf.dev/programming-guides/encoding/#varints. An op without limits, which is a
+-- ban or a reset, has six as well.
 --
 --   head      1 if an op begins + 2 for a dry run + 4 · what the op does: see op.lua + 64 · place of its key among the request's
 --             keys, from 1
@@ -57,8 +58,15 @@ end
 local function newPlan(text)
   local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0, isRead = true}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
-  for n in string.gmatch(text, '%d+') do
-    numbers[#numbers + 1] = tonumber(n)
+  local letter = isPlain and 1 or 2
+  local n, scale = 0, 1
+  for i = letter + 1, #text do
+    local b = byte(text, i)
+    n, scale = n + b % 128 * scale, 128 * scale
+    if b < 128 then
+      numbers[#numbers + 1] = n
+      n, scale = 0, 1
+    end
   end
   local first, op = 1, nil
   while first <= #numbers do
@@ -107,7 +115,7 @@ local function newPlan(text)
     end
   end
   plan.isPlain = isPlain and not plan.shared
-  plan.charges = string.find(text, 't', 1, true) and not (plan.isPlain and plan.ops[1].does == peek)
+  plan.charges = sub(text, letter, letter) == 't' and not (plan.isPlain and plan.ops[1].does == peek)
   plan.isRead = plan.isRead and plan.charges
   return plan
 end
