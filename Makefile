@@ -7,6 +7,7 @@ GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
 SOAKTIME ?= 3m
 LONGEST = e2e . cmd/spillgate bench # to test; e2e compiles what bench needs
+GOS := 1.25 1.26 1.27 # the oldest is that of the released modules
 MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
 # Each module is tested with its own requirements, which are lower bounds. go.work, for editors, would raise them to the highest of all.
 export GOWORK = off
@@ -40,7 +41,7 @@ test: ## run every test, with three Gos, with -shuffle and where goroutines meet
 	@.ci/require $(PROGRAMS)
 	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
 # Modules that start at once would otherwise all compile the standard library. A build that fails is reported by its module.
-	@OTHERS=$$(.ci/toolchains 1.25 1.26 1.27); export OTHERS; \
+	@OTHERS=$$(.ci/toolchains $(GOS)); export OTHERS; \
 	printf 'go build -C e2e ./newest\nGOTOOLCHAIN=%s go build ./...\nGOTOOLCHAIN=%s go build -race ./...\n' $$OTHERS | xargs -P 3 -I{} sh -c {} || true; \
 	.ci/each test 3 $(LONGEST) $(filter-out $(LONGEST),$(MODULES)) -- $(CURDIR)/.ci/gotest
 	@.ci/require --left-out $(PROGRAMS)
@@ -50,8 +51,8 @@ test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/
 	cd e2e && go test -race ./processes ./linearizability ./faults
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
-	@OLDEST=$$(.ci/toolchains 1.25); export OLDEST; \
-	.ci/each lint 2 $(MODULES) -- sh -c '! grep -q "^go 1.25" go.mod || export GOTOOLCHAIN=$${OLDEST:-$$GOTOOLCHAIN}; go mod tidy -diff && $(CURDIR)/$< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...'
+	@OLDEST=$$(.ci/toolchains $(firstword $(GOS))); export OLDEST; \
+	.ci/each lint 2 $(MODULES) -- sh -c '! grep -q "^go $(firstword $(GOS))" go.mod || export GOTOOLCHAIN=$${OLDEST:-$$GOTOOLCHAIN}; go mod tidy -diff && $(CURDIR)/$< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...'
 
 bench: ## compare with other libraries side by side, in one run
 	cd bench && go run . 

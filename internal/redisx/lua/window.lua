@@ -34,7 +34,7 @@ end
 
 function window.compile(l)
   local kind, micros, starts = l.kind, l.micros, l.starts
-  local used, start, ends, first, last = 0, 0, 0, 0, 0 -- first and last are of the window in which open was called last
+  local used, start, ends = 0, 0, 0
 
   function l.words(...) return kind, used, start, ends, ... end
   function l.set(count) used = count end
@@ -59,9 +59,7 @@ function window.compile(l)
   -- the current one. No window of a calendar is more than twice as long as the one before it.
   function l.open(text, place, now)
     local itsKind, count, since, till = unpackWords(fourWords, text, place)
-    if now < first or now >= last then
-      first, last = l.windowOf(now)
-    end
+    local first, last = l.windowOf(now)
     local isLate, isNext = since > last, since > first and since <= last
     if itsKind ~= kind or count > maxExact or isLate and not l.state or isNext and (till <= since or till - since > 2 * (last - first)) then
       return nil
