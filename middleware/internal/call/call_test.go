@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -139,4 +140,11 @@ func TestErrorCode(t *testing.T) {
 			t.Errorf("%s: code %d, %v; want %d, %v", text, got, failed, want, err)
 		}
 	}
+	var before, after runtime.MemStats
+	deep := `{"error":{"details":` + strings.Repeat(`[`, 9_000) + strings.Repeat(`]`, 9_000) + `,"code":"aborted"}}`
+	runtime.ReadMemStats(&before)
+	got, err := errorCode([]byte(deep))
+	runtime.ReadMemStats(&after)
+	size := after.TotalAlloc - before.TotalAlloc
+	expect.True(t, err == nil && names[got] == "aborted" && size < 2<<20, "deep details: code %d, %v, %d bytes", got, err, size)
 }

@@ -219,24 +219,31 @@ func value(h http.Header, name string) string {
 }
 
 // errorCode returns the code in the last envelope of Connect, {"error":{"code":"not_found"}}, or 0 if there is no error. It
-// indents the envelope, so that each field has a line, because the decoder of JSON would make programs 90 KB larger.
+// breaks the envelope into lines, one for each field, because the decoder of JSON would make programs 90 KB larger. The lines are not
+// indented: those of deeply nested details would become very long.
 func errorCode(envelope []byte) (code Code, err error) {
 	var b bytes.Buffer
-	if json.Indent(&b, envelope, "", "\t") != nil || b.Bytes()[0] != '{' {
+	if json.Indent(&b, envelope, "", "") != nil || b.Bytes()[0] != '{' {
 		return unknown, errNoJSON
 	}
-	inError := false
+	inError, depth := false, 0
 	for line := range strings.Lines(b.String()) {
 		name, value, _ := strings.Cut(strings.TrimRight(line, ",\n"), ": ")
-		switch isField := strings.HasPrefix(line, "\t\""); {
-		case isField && strings.EqualFold(name, "\t\"error\""):
+		if strings.IndexByte("]}", line[0]) >= 0 {
+			depth--
+		}
+		switch isField := depth == 1 && line[0] == '"'; {
+		case isField && strings.EqualFold(name, `"error"`):
 			if code, inError = 0, value != "null"; inError {
 				code = unknown
 			}
 		case isField:
 			inError = false
-		case inError && strings.EqualFold(name, "\t\t\"code\"") && value != "null":
+		case inError && depth == 2 && strings.EqualFold(name, `"code"`) && value != "null":
 			code = cmp.Or(Code(max(0, slices.Index(names[:], strings.Trim(value, `"`)))), unknown)
+		}
+		if strings.HasSuffix(line, "{\n") || strings.HasSuffix(line, "[\n") {
+			depth++
 		}
 	}
 	return code, nil
