@@ -28,8 +28,8 @@ type MemoryStore struct {
 	// others are free of that only when the hold would have ended: after 60 to 66 seconds, even if it has been settled. So a
 	// flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 more, and 8 for each of its sub-buckets, or 8
-	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,000 if they began over a whole
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 to 80 more, and 8 for each of its sub-buckets, or 8
+	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,300 if they began over a whole
 	// minute. A pair has room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int
 
