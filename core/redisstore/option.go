@@ -44,8 +44,8 @@ func WithKeySecret(secret []byte) Option {
 // another process may take up to 1s to be noticed. A request with a smaller MaxWait is denied by the same denial, with
 // its own RetryAfter. The cache does not remember peeks, dry runs, and denials caused by requests in flight.
 //
-// The cache has n slots of 16 bytes, and takes about 450 bytes more for each denial that it remembers. Two keys may
-// share a slot, which holds the latest denial.
+// The cache has n slots of 16 bytes, and takes about 600 bytes more for each denial of one limit that it remembers. Two
+// keys may share a slot, which holds the latest denial.
 func WithDenyCache(n int) Option {
 	return func(c *config) {
 		if n < 0 {
