@@ -1,5 +1,5 @@
-// Package newest makes the adapters, the exporters and the Redis store part of this module, whose requirements are the newest versions of
-// everything. Their own modules require the oldest versions that work, so .ci/gotest runs their tests twice: there and here.
+// Package newest makes the released modules part of this module, whose requirements are the newest versions of everything. Their own
+// requirements are the oldest versions that work, so .ci/gotest runs their tests twice: there and here.
 package newest
 
 import (

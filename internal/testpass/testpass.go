@@ -1,6 +1,5 @@
-// Package testpass assigns tests to the two passes of make test. One pass uses the race detector. The other runs the tests that the race
-// detector would only slow down. .ci/gotest finds the tests of the second pass by the text of these calls, which must be the first
-// statement of a test. LeastAllocations counts alike in both.
+// Package testpass says which tests run with the race detector and under -short. make test runs all tests without the detector, and
+// again with it those that it does not only slow down. LeastAllocations counts alike in both.
 package testpass
 
 import (
