@@ -73,17 +73,36 @@ func TestFailureModes(t *testing.T) {
 }
 
 // While the breaker is closed, a failed call does not admit the request of a rule with FailOpen: the client may have caused the failure.
+// Nor is a request admitted because the store, which answers again, may not have more calls in flight yet.
 func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
-	l := withStore(&faulty{fault: unreachable}, []core.Rule{mode("open", core.FailOpen, 2)})
-	for i := range 4 {
-		d, err := l.Check(get("/"))
-		expect.True(t, err == nil && d.Allowed == (i < 2) && len(d.Results) == 1 && errors.Is(d.Degraded, errUnreachable),
-			"call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
-	}
-	openBreaker(t, l)
-	if d, err := l.Check(get("/")); err != nil || !d.Allowed || d.Results != nil {
-		t.Errorf("with an open breaker: got %+v, %v; want a request without a limit", d, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &faulty{fault: unreachable}
+		l := withStore(s, []core.Rule{mode("open", core.FailOpen, 2)})
+		for i := range 4 {
+			d, err := l.Check(get("/"))
+			expect.True(t, err == nil && d.Allowed == (i < 2) && len(d.Results) == 1 && errors.Is(d.Degraded, errUnreachable),
+				"call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
+		}
+		openBreaker(t, l)
+		if d, err := l.Check(get("/")); err != nil || !d.Allowed || d.Results != nil {
+			t.Errorf("with an open breaker: got %+v, %v; want a request without a limit", d, err)
+		}
+		time.Sleep(time.Second)
+		s.fault = nil
+		if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
+			t.Errorf("the probe: got %+v, %v; want a decision of the store", d, err)
+		}
+		withheld := 0
+		s.fault = func(context.Context) error { // each call is in flight while the next request comes
+			if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
+				withheld++
+				expect.True(t, err == nil && !d.Allowed && len(d.Results) == 1, "a withheld call: got %+v, %v; want a denial by the process's own limit", d, err)
+			}
+			return nil
+		}
+		_, _ = l.Check(get("/"))
+		expect.Equal(t, withheld, 1, "withheld calls")
+	})
 }
 
 type knowingStore struct {

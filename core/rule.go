@@ -123,8 +123,8 @@ const (
 	// FailLocal enforces the same limits from this process's memory.
 	FailLocal FailureMode = iota
 
-	// FailOpen admits the request, once several calls of the store have failed. Before that, it does what FailLocal does,
-	// so that one lost reply lifts no limit.
+	// FailOpen admits the request, once several calls of the store have failed and until the store answers again. Before and
+	// after that, it does what FailLocal does, so that one lost reply lifts no limit.
 	FailOpen
 
 	// FailClosed serves no request: Check returns an error that wraps ErrUnavailable.
