@@ -42,7 +42,7 @@ func WithKeySecret(secret []byte) Option {
 // until the shortest of the request's waits is over, and for at most 1s. A remembered denial ends when this store
 // charges, refunds, bans or resets any key of the request, or grants requests to it. A Reset, a Refund or a Grant by
 // another process may take up to 1s to be noticed. A request with a smaller MaxWait is denied by the same denial, with
-// its own RetryAfter. The cache does not remember peeks, dry runs, and denials caused by requests in flight.
+// its own RetryAfter. The cache does not remember peeks, denials beside a dry run, and denials caused by requests in flight.
 //
 // The cache has n slots of 16 bytes, and takes about 600 bytes more for each denial of one limit that it remembers. Two
 // keys may share a slot, which holds the latest denial.
