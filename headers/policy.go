@@ -24,8 +24,8 @@ func AppendViolated(names []string, d core.Decision) []string {
 }
 
 // policy returns the policy name of result i in two parts: the name of its rule and a suffix. The suffix is the period
-// if the rule has several enforced limits, and includes the algorithm if some of these have the same period. It is "~2"
-// if an outer limiter has a rule of the same name.
+// if the rule has several enforced limits, and includes the algorithm, or the zone and day of a calendar, if some of these have the
+// same period. It is "~2" if an outer limiter has a rule of the same name.
 //
 // So a limit has the same name in all responses, and no other limit has that name. A rule whose own name ends like a
 // suffix always gets a suffix.
