@@ -28,7 +28,7 @@ import (
 // such as the name in keyfunc.BasicUser, shows the counts of that name to everybody who claims it.
 //
 // A request for which none of the rules has a key gets a 401, and a request with a bad key a 400. While the store is
-// down, all requests get a 503. A name that is no rule of l is logged, and requests get a 500. Do not mount l in front of
+// down, all others get a 503. A name that is no rule of l is logged, and requests get a 500. Do not mount l in front of
 // this handler, or its requests count. NewUsage panics if l is nil.
 func NewUsage(l *core.Limiter, rules ...string) http.Handler {
 	if l == nil {
