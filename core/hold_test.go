@@ -289,5 +289,9 @@ func TestBanFollowsTheLastFailure(t *testing.T) {
 		expect.True(t, !handle(l, 0, 401), "a request was admitted 1µs before the end of the ban")
 		time.Sleep(time.Microsecond)
 		expect.Equal(t, parallel(l, 10, time.Second, 401), 1, "were admitted after the ban")
+		time.Sleep(time.Hour - time.Microsecond)
+		expect.True(t, !handle(l, 0, 401), "the failure after the ban began no other one")
+		time.Sleep(10*time.Minute + time.Microsecond)
+		expect.Equal(t, parallel(l, 10, time.Second, 401), 5, "were admitted a period after the second ban")
 	})
 }

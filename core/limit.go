@@ -30,7 +30,7 @@ type Limit struct {
 	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
 	Algorithm Algorithm     // zero value: TokenBucket
 	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 60; 0 means 10
-	Ban       time.Duration // TokenBucket only: after a charge that uses up the limit, deny everything for this long
+	Ban       time.Duration // TokenBucket only: after a charge that uses up the limit, deny everything for this long; then one request fits
 	Calendar  Calendar      // if not zero, a FixedWindow whose windows are the calendar's: Period is 0, and Algorithm 0 or FixedWindow
 }
 
