@@ -17,7 +17,7 @@ func newCrawler() (*crawler, error) {
 }
 
 // fetch waits for the turn of its host. The caller closes the body. It returns nil if the host has an hour of work
-// booked already.
+// booked already, or if 2,500 workers of this process wait for it.
 func (c *crawler) fetch(ctx context.Context, host, path string) (*http.Response, error) {
 	d, err := c.limiter.Wait(ctx, core.Claim{Rule: "crawl", Key: "host:" + host})
 	if err != nil || !d.Allowed {

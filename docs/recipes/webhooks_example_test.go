@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A courier sends webhooks: at most ten per second to each receiver, and less where a receiver asks for less.
+// A courier sends webhooks: to each receiver a burst of ten, then ten per second, and less where a receiver asks for less.
 type courier struct {
 	limiter *core.Limiter
 	client  *http.Client

@@ -12,7 +12,7 @@ import (
 )
 
 // obedient returns an interceptor for the calls of a client. Processes that share the store of l wait for their turn under the
-// rule "upstream". If the server denies a call, none of them calls it before the server's wait has passed.
+// rule "upstream". If the server denies a call, calls that come later are not sent before the server's wait has passed.
 func obedient(l *core.Limiter) grpc.UnaryClientInterceptor {
 	const rule, key = "upstream", "const:upstream"
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
