@@ -130,7 +130,7 @@ func TestTokensAreChargedByUsage(t *testing.T) {
 				}
 			})
 		}, rule)
-		post(h, "203.0.113.9", "/v1/chat", "")
+		expect.True(t, post(h, "203.0.113.9", "/v1/chat", "").Flushed, "the text stays in a buffer")
 		d := must.Get(l.Peek(requestFrom("203.0.113.9", "/v1/chat")))(t)
 		expect.Equal(t, d.Results[0].Remaining, 100_000-5_800, "%+v", d)
 	})

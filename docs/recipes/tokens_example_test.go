@@ -25,5 +25,6 @@ func chat(w http.ResponseWriter, r *http.Request, generate func(yield func(text 
 		if _, err := w.Write([]byte(text)); err != nil {
 			return
 		}
+		_ = http.NewResponseController(w).Flush()
 	}
 }
