@@ -20,10 +20,10 @@ import (
 // taken away from a token bucket, a refund of an older charge gives back only the part that cannot have drained.
 //
 // Pass the limits that apply to the key. If you pass none, Grant uses the limits that the rule's Override returns for
-// the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. Grant changes the store,
-// not the fallback. Grant returns the same errors as Reset. After ErrUnavailable, nothing was granted, unless only the store's
-// answer was lost: UsageOf tells. The error wraps ErrInvalid if n is 0 or a sliding log would have to hold more than 10,000
-// requests, its rate and grants together.
+// the key, if any, or else the rule's own limits. For a key without an Override, a rule with a Tier needs limits, as in
+// Take. Grant changes the store, not the fallback. Grant returns the same errors as Reset. After ErrUnavailable, nothing was
+// granted, unless only the store's answer was lost: UsageOf tells. The error wraps ErrInvalid if n is 0 or a sliding log
+// would have to hold more than 10,000 requests, its rate and grants together.
 func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
 	own, err := l.ofKey("grant", rule, key, limits)
 	if err == nil && (n == 0 || n < -maxRate || n > maxRate) {
