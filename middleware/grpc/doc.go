@@ -10,9 +10,9 @@
 //
 // A denied call ends with RESOURCE_EXHAUSTED, a google.rpc.RetryInfo and a google.rpc.QuotaFailure. Its trailer has the rate
 // limit fields and grpc-retry-pushback-ms, which the retries of clients obey. A call without a key ends with
-// INVALID_ARGUMENT. A call that could not be decided ends with UNAVAILABLE if the store is down and a rule fails closed, or if
-// the call is canceled while it waits for its turn, and with INTERNAL otherwise. No response contains the key or the text of
-// an error.
+// INVALID_ARGUMENT. A call that could not be decided ends with UNAVAILABLE if the store is down and a rule fails closed, or the
+// fallback is down too, or if the call is canceled while it waits for its turn, and with INTERNAL otherwise. No response
+// contains the key or the text of an error.
 //
 // An admitted call carries the decision in its context: see core.FromContext and core.SetCost. A stream is charged when it
 // opens, and WithMessages also limits its messages. What a rule with CostAfter or a limit of requests in flight holds is

@@ -10,8 +10,8 @@
 //
 // A denied request gets status 429, or 413 if it costs more than the limit can ever admit, with an RFC 9457 problem in
 // JSON. A request without a key gets 400. A request that could not be decided gets 503 if the store is down and a rule
-// fails closed, and 500 otherwise. No response contains the key or the text of an error. To log the error, use
-// WithErrorHandler.
+// fails closed, or the fallback is down too, or if its context ends while it waits for its turn. Otherwise it gets 500. No
+// response contains the key or the text of an error. To log the error, use WithErrorHandler.
 //
 // Limiters nest: each decides by itself, and the headers show the tighter one. The same limiter mounted twice charges each
 // rule once. If a handler routes the request again, such as http.StripPrefix around another mount, the limiter charges the
