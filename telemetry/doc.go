@@ -34,6 +34,6 @@
 // mistakes in the application at level Error; the limiter does not log them again. There are at most 10 lines per
 // second; further denials are added up per rule. No denial is lost: once Flush has written the rest, the number of
 // lines plus their suppressed attributes equals the number of denials. Flush also writes the pending warnings, within
-// the same 10 lines per second. If more rules have warnings than there are lines left, one line per message adds up the
-// rest, with the rule "other".
+// the same 10 lines per second. If more rules have denials or warnings than there are lines left, one line per message
+// adds up the rest, with the rule "other".
 package telemetry
