@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// credits charges a customer 25 credits for an export, unless the export fails on our side.
+// credits charges a customer 25 credits for an export, unless it fails on our side before the response has begun.
 func credits(customer core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:   "credits",
