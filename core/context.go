@@ -16,29 +16,29 @@ func (c *carried) before() *carried {
 	return carriedBy(c.Context)
 }
 
-// decisions appends to dst the decisions that c and the contexts further out carry, the outermost first. It leaves out a
+// decisions returns the decisions that c and the contexts further out carry, the outermost first. It leaves out a
 // decision that adds nothing to an earlier one of the same limiter.
-func (c *carried) decisions(dst []Decision) []Decision {
+func (c *carried) decisions() (all []Decision) {
 	if c == nil {
-		return dst
+		return nil
 	}
-	dst = c.before().decisions(dst)
+	all = c.before().decisions()
 	own := &c.receipt
 	again := func(d Decision) bool {
 		return slices.ContainsFunc(d.receipts(), func(o *receipt) bool { return o.limiter == own.limiter })
 	}
 	switch {
 	case own.extra != nil && own.extra.added != nil:
-		dst = append(dst, *own.extra.added)
-	case own.stage == decided && (!own.isEmpty() || !slices.ContainsFunc(dst, again)):
-		dst = append(dst, own.view(new([1]Result)))
+		all = append(all, *own.extra.added)
+	case own.stage == decided && (!own.isEmpty() || !slices.ContainsFunc(all, again)):
+		all = append(all, own.view(new([1]Result)))
 	}
-	return dst
+	return all
 }
 
 // receiptsOf returns the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
 func (c *carried) receiptsOf(l *Limiter) (receipts []*receipt) {
-	for _, d := range c.decisions(nil) {
+	for _, d := range c.decisions() {
 		for _, one := range d.receipts() {
 			if one.limiter == l && one.stage != peeking {
 				receipts = append(receipts, one)
@@ -95,7 +95,7 @@ func WithoutDecision(ctx context.Context) context.Context {
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.
 // It reports false if there is none.
 func FromContext(ctx context.Context) (d Decision, ok bool) {
-	for i, one := range carriedBy(ctx).decisions(nil) {
+	for i, one := range carriedBy(ctx).decisions() {
 		if ok = true; i == 0 {
 			d = one
 		} else {

@@ -92,7 +92,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	rule = ruleName(rule)
 	var first *Limiter
 	known := false
-	for _, d := range slices.Backward(carriedBy(ctx).decisions(nil)) {
+	for _, d := range slices.Backward(carriedBy(ctx).decisions()) {
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
 			own := r.limiter.rules.Load().byName[rule]
