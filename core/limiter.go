@@ -18,8 +18,7 @@ type Limiter struct {
 	reporter  *reporter
 	proxied   atomic.Bool // noteProxy has logged
 	grants    grants
-
-	waiting waiters
+	waiting   waiters
 }
 
 // New returns a limiter with a copy of these rules. Its error joins all mistakes in rules and opts; each of them wraps

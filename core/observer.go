@@ -66,9 +66,7 @@ type ending struct {
 // observe calls the observers for a request, and logs err if the request was not decided. They may keep room. took is how long
 // the store took. observe returns err as the caller of the limiter gets it.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room *[1]Result, took time.Duration, err error) error {
-	if err != nil {
-		err = prefix(err)
-	}
+	err = prefix(err)
 	claims := c.claims()
 	charges := slices.ContainsFunc(claims, func(a asked) bool { return !a.peek })
 	if !charges && (err == nil || len(claims) > 0) || c.stage == peeking {

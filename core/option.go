@@ -12,13 +12,12 @@ type Option func(*config) error
 
 // config is what options set.
 type config struct {
-	store     Store
-	fallback  Store
-	skips     []func(*http.Request) bool
-	observers []Observer
-	logger    *slog.Logger
-	timeout   time.Duration
-
+	store      Store
+	fallback   Store
+	skips      []func(*http.Request) bool
+	observers  []Observer
+	logger     *slog.Logger
+	timeout    time.Duration
 	maxWaiting int
 }
 

@@ -22,9 +22,6 @@ type waiters struct {
 	asking   map[Pair]int64 // how many of the taken places are reserved
 }
 
-// share returns how many requests of one rule and key, or of one peer, may wait.
-func (w *waiters) share() int64 { return (w.most + 3) / 4 }
-
 // reserve takes a place of each pair for a request that may have to wait, before the store books its turn: a turn cannot always
 // be given back. It reports false if a pair has no place left. Unless giveUp is nil, it first waits for the store's answers to
 // requests that have reserved the last places, because they may not need them. It gives up in time, because others may take these
@@ -32,7 +29,8 @@ func (w *waiters) share() int64 { return (w.most + 3) / 4 }
 func (w *waiters) reserve(pairs []Pair, giveUp <-chan time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	isFull := func(p Pair) bool { return w.taken[p] >= w.share() && (p != Pair{} || w.taken[p] >= w.most) }
+	share := (w.most + 3) / 4 // of one rule and key, or of one peer
+	isFull := func(p Pair) bool { return w.taken[p] >= share && (p != Pair{} || w.taken[p] >= w.most) }
 	isLost := func(p Pair) bool { return isFull(p) && w.asking[p] == 0 }
 	for slices.ContainsFunc(pairs, isFull) {
 		if giveUp == nil || slices.ContainsFunc(pairs, isLost) {
