@@ -94,15 +94,13 @@ const (
 	plainLoad      = 1
 	otherLoad      = 4
 	membersPerLoad = 64
-
-	maxMembers = 10_000 // of a sliding log: see lua/log.lua
 )
 
 // load returns an upper bound of the server's work for l, a limit of o.
 func (o *op) load(l *algorithm.Limit) int {
 	switch l.Algorithm {
 	case algorithm.SlidingLog:
-		return otherLoad + int(min(l.Rate+o.cost, maxMembers)/membersPerLoad)
+		return otherLoad + int(min(l.Rate+o.cost, algorithm.MaxMembers)/membersPerLoad)
 	case algorithm.TokenBucket, algorithm.FixedWindow, algorithm.InFlight:
 		if o.does != peek && o.does != hold && !o.dryRun {
 			return plainLoad
