@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// Never is the Age of a pair that is not recorded.
-const Never = time.Duration(math.MaxInt64)
-
 // Pairs has an instant for each pair, by its hash. A pair that shares a cell with another one replaces it. Instants are times since some
 // beginning; a pair seems recent again 71 minutes after it was recorded. The zero value is empty, small, and safe for concurrent use.
 type Pairs struct {
@@ -29,15 +26,15 @@ func (p *Pairs) Note(hash uint64, now time.Duration) {
 	p.cells.Load()[hash%uint64(len(cells{}))].Store(hash&^lowHalf | uint64(uint32(now.Microseconds())))
 }
 
-// Age returns how long before now the pair with a hash was recorded.
+// Age returns how long before now the pair with a hash was recorded, or math.MaxInt64 if it is not recorded.
 func (p *Pairs) Age(hash uint64, now time.Duration) time.Duration {
 	c := p.cells.Load()
 	if c == nil {
-		return Never
+		return math.MaxInt64
 	}
 	v := c[hash%uint64(len(c))].Load()
 	if v == 0 || v&^lowHalf != hash&^lowHalf {
-		return Never
+		return math.MaxInt64
 	}
 	return time.Duration(uint32(now.Microseconds())-uint32(v)) * time.Microsecond
 }
