@@ -116,7 +116,7 @@ func (g *Guard) End() {
 type carried struct {
 	context.Context
 	router  Router  // nil if no adapter is involved
-	receipt receipt // of what Guard decides
+	receipt receipt // of what the limiter decides
 }
 
 // guarded is a copy of a request, for callbacks and handlers, and its context, in one allocation.

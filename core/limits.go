@@ -36,7 +36,7 @@ func newLimitSet(limits []Limit) *limitSet {
 	return s
 }
 
-// recent caches the limit sets that tiers and callers of stores used recently, by hash. Callers may change their
+// recent caches, by hash, the limit sets that tiers, overrides and claims used recently. Callers may change their
 // slices, so each decision looks its limits up by content.
 var recent [1024]atomic.Pointer[limitSet]
 

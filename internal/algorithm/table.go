@@ -20,7 +20,7 @@ type Row struct {
 	Name string // in the notation of core.ParseLimits
 
 	// Open sets s to what is stored, as it is at s.Now, and returns what that has used: requests, or the level of a bucket. Open
-	// changes what is stored only if that lies in the future, because the clock has gone back.
+	// changes what is stored only if the clock has gone back or, for a window, was set.
 	Open func(s *State) (used int64)
 
 	// UntilUsed returns how long after s.Now s takes to have used no more than target, which is less than it has used now, and to have
@@ -62,8 +62,8 @@ const (
 	NoTurn = -1
 )
 
-// A State is the state of one limit of one pair while a store decides. The store sets the fields up to Ended, and Open the
-// others.
+// A State is the state of one limit of one pair while a store decides. The store sets the fields up to Ended, CanBook sets
+// behind, and Open the others.
 //
 // States of one algorithm and period are siblings: buckets of different rates, and sliding windows of different
 // sub-buckets. Each request counts in one or in all of them, and each of them may deny a request. Most pairs have no

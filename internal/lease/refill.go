@@ -42,8 +42,8 @@ func (r *refill) wait(ctx context.Context) error {
 	}
 }
 
-// fetch asks for a refill of e, unless there is one or e pauses. waiting is the cost of the request that waits for it. The caller
-// has locked the shard of e, and advanced e.
+// fetch asks for a refill of e, unless one is in flight, the last one has not begun to be used, or e pauses. waiting is the cost of
+// the request that waits for it. The caller has locked the shard of e, and advanced e.
 func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	if e.refill != nil || e.next != nil || e.pause > 0 {
 		return

@@ -19,7 +19,7 @@ type Store struct {
 	clock
 	maxKeys int64
 	pairs   atomic.Int64  // with records of their own
-	hand    atomic.Uint64 // the shard that makeRoom looks at next
+	hand    atomic.Uint64 // the shard that sweepNext looked at last
 	ends    [shards]atomic.Int64
 	shards  [shards]shard
 }
@@ -107,8 +107,8 @@ type Answer struct {
 }
 
 // Do does all ops at one instant, which it returns. Takes, peeks and holds are decided together: if one that is not a dry
-// run is denied, none is charged. Each of their limits gets an answer, in order. No other ops may be among them: those are
-// done one after the other. If Do returns ErrFull, it has done nothing.
+// run is denied, none is charged. Each of their limits gets an answer, in order. Other ops need a call of their own, which does
+// them one after the other. If Do returns ErrFull, it has done nothing.
 func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 	if len(ops) == 0 {
 		return NoInstant, nil

@@ -53,8 +53,8 @@ local function addState(pair, l)
 end
 
 -- newPlan reads a plan. Its ops are those that settle, the dry runs, and the others, which are decided together. Its list decided has the
--- limits of the ops that are decided. A plan is plain if it only takes, or only peeks, without dry runs, its limits are in the order of
--- their pairs, each limit has a state of its own, and a pair is no longer than maxWords: unless its text begins with a minus sign.
+-- limits of the ops that are decided. A plan is plain if it only takes, only peeks or only lends, without dry runs, its limits are in the
+-- order of their pairs, each limit has a state of its own, and a pair is no longer than maxWords: unless its text begins with a minus sign.
 local function newPlan(text)
   local plan = {text = text, pairs = {}, ops = {}, settled = {}, together = {}, dry = {}, decided = {}, keys = 0, isRead = true}
   local numbers, isPlain = {}, sub(text, 1, 1) ~= '-'
