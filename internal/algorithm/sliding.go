@@ -20,7 +20,7 @@ type ring struct {
 	width int64 // of a sub-bucket
 }
 
-// ringOf returns the ring in r, and whether r is its own or may count something.
+// ringOf returns the ring in r. It reports false unless r is s.Stored, or a sibling that may count something.
 func (s *State) ringOf(r *Record) (g ring, ok bool) {
 	if r.Extra == 0 || r.Level == 0 && r != s.Stored || !r.Is(s.Limit.Kind) {
 		return g, false

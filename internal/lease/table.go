@@ -113,7 +113,7 @@ type terms struct {
 	length int64 // Lease in nanoseconds
 }
 
-// fit reports whether c, whose rule t has, has the terms t.
+// fit reports whether c, a claim of t's rule, has the same limits and Lease as t.
 func (t *terms) fit(c *core.Claim) bool {
 	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
 }

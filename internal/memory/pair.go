@@ -22,8 +22,8 @@ type call struct {
 	*room
 }
 
-// A room belongs to a shard. A call uses the room of its first op's shard, so that it allocates nothing: its ops are on the stack of the
-// caller of Do, as long as nothing else that a call has refers to them.
+// A room belongs to a shard. A call uses the room of its first op's shard, so that it allocates nothing. A room must not refer to the
+// ops of a call: they would move from the stack of Do's caller to the heap.
 type room struct {
 	store *Store
 	asks  []ask // for any call

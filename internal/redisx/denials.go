@@ -26,10 +26,10 @@ type denyCache struct {
 
 type denySlot struct {
 	denial  atomic.Pointer[denial]
-	changes atomic.Uint64 // how often this process has charged a pair, and gift for each time that it has done what lets more fit
+	changes atomic.Uint64 // grows by 1 when this process charges a pair, and by gift when it settles or resets one
 }
 
-const gift = 1 << 32
+const gift = 1 << 32 // more may fit after it
 
 type denial struct {
 	changes  uint64       // of the pairs, before the request was sent

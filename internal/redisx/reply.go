@@ -33,10 +33,10 @@ var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis se
 // errFull means that a sliding log cannot hold what is granted. compiled.Full has the error that Settle returns.
 var errFull = errors.New("a sliding log is full")
 
-// How many numbers a reply that has a code has for each limit, and the zero of the last one: see lua/op.lua.
+// The numbers of a reply with a code: see lua/op.lua.
 const (
-	rareWords = 5
-	grantZero = 1 << 52
+	rareWords = 5       // for each limit
+	grantZero = 1 << 52 // the last of them is more by this
 )
 
 // stateWords returns how many words the state of a limit has, or 0 if no reply has that: see the files of lua/ about algorithms.

@@ -22,7 +22,7 @@ type op struct {
 	place                          int               // of key among the keys of the job
 	limits                         []algorithm.Limit // compiled, and shared by all requests; noLimits for a ban
 
-	usages []usage // if it is decided: the reply for each limit, and in at the server's clock
+	usages []usage // if it is decided: the reply for each limit; then at is by the server's clock
 	moved  int64   // when it is held from now on, or what a loan charged ahead
 }
 
