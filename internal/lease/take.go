@@ -111,17 +111,16 @@ func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Re
 	if ok || !e.late { // do not wait while refills arrive late
 		p.refill = e.refill
 	}
-	if !ok {
-		return p, dst, false
+	if ok {
+		p.entry, dst = e, e.appendResults(dst, c, now)
 	}
-	p.entry = e
-	return p, e.appendResults(dst, c, now), true
+	return p, dst, ok
 }
 
 func (t *Table) putBack(parts []part) {
 	for i := range parts {
 		p := &parts[i]
-		if p.entry == nil || p.taken.Count == 0 {
+		if p.taken.Count == 0 {
 			continue
 		}
 		s := t.shard(p.hash)

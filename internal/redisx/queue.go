@@ -295,11 +295,8 @@ func (s *queues) failed(j *job, err error) error {
 		if !j.deadline.IsZero() && now.Sub(j.deadline) > tooLate {
 			s.starved = now
 		}
-		if j.unsent {
-			return errLate
-		}
 		q := j.queue
-		if q.answered.After(j.begun) || s.starved.After(j.begun) && q.answered.After(j.begun.Add(-alive)) {
+		if j.unsent || q.answered.After(j.begun) || s.starved.After(j.begun) && q.answered.After(j.begun.Add(-alive)) {
 			return errLate
 		}
 		if q.stall == nil || j.run.sent.After(q.stalled) {
