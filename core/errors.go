@@ -19,7 +19,8 @@ var (
 	// value, or a path that may lead to two routes. It never wraps ErrNoKey, so no fallback ignores it. Adapters respond with 400.
 	ErrBadKey = errors.New("bad key")
 
-	// ErrUnavailable means that the store could not decide and the rule fails closed. Adapters respond with 503.
+	// ErrUnavailable means that the store could not decide and the rule fails closed, or the fallback could not decide
+	// either. Adapters respond with 503.
 	ErrUnavailable = errors.New("store unavailable")
 
 	// ErrInvalid means that a limit, a claim, a cost or a configuration makes no sense. Adapters respond with 500.
