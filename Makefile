@@ -14,7 +14,7 @@ export GOWORK = off
 # The linter reads what the tests have compiled: a released module with the oldest Go. With -trimpath that depends on the source alone, so
 # all checkouts share it. Without debug information it takes four fifths of the time, and other people's code two thirds of that without
 # inlining, which only the Lua of miniredis and the counts of grpc-go's allocations need; gin's codec of MessagePack is not used.
-test lint: export GOFLAGS := $(GOFLAGS) -trimpath -tags=nomsgpack -ldflags=-w '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
+test lint: export GOFLAGS := $(GOFLAGS) -trimpath -tags=nomsgpack -ldflags=-s '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
 	-gcflags=github.com/spillgate/...=-dwarf=false -gcflags=github.com/yuin/...=-dwarf=false \
 	-gcflags=google.golang.org/...=-dwarf=false
 # The compiler and the tests collect garbage less often. Tests that measure the heap collect it first.
