@@ -62,7 +62,6 @@ func (q *Requests) Set(e *accesslog.Entry) {
 	r := &q.Request
 	r.Method, r.Host, r.RemoteAddr, r.Header = e.Method, e.Host, e.Client, e.Header
 	if r.Header == nil {
-		clear(q.none)
 		r.Header = q.none
 	}
 	target, query, _ := strings.Cut(e.Target, "?")
@@ -77,7 +76,7 @@ func (q *Requests) Set(e *accesslog.Entry) {
 		q.URL = url.URL{Path: target, RawQuery: query}
 	}
 	if e.User != "" && q.Users {
-		r.Header.Del("Authorization")
+		r.Header = r.Header.Clone() // parsers reuse it for the next entry
 		r.SetBasicAuth(e.User, "")
 	}
 }

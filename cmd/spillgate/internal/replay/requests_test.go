@@ -50,6 +50,10 @@ func TestNothingRemainsFromThePreviousRequest(t *testing.T) {
 	q.Set(&accesslog.Entry{Target: "/"})
 	expect.True(t, len(q.Request.Header) == 0 && q.Request.Host == "" && q.URL.RawQuery == "" && q.Request.RemoteAddr == "",
 		"got %+v", q.Request)
+	fields := http.Header{"User-Agent": {"curl"}}
+	q.Set(&accesslog.Entry{Target: "/", User: "ann", Header: fields})
+	q.Set(&accesslog.Entry{Target: "/", Header: fields})
+	expect.True(t, len(q.Request.Header) == 1, "a parser reuses its header: got %v", q.Request.Header)
 	q = NewRequests(rules(t, "rules: [{key: ip, limits: 1/s}]"))
 	expect.True(t, !q.Users, "no rule asks for a user")
 }
