@@ -31,7 +31,6 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 	if object == "" {
 		return fmt.Errorf("want a JSON object, got %.40q", line)
 	}
-	err := j.set(e, func(field string) string { return jsonField(object, field) })
 	if field := j.fields["headers"]; field != nil && !j.bare {
 		e.Header = make(http.Header)
 		gjson.Get(object, field[0]).ForEach(func(name, values gjson.Result) bool {
@@ -41,7 +40,7 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 			return true
 		})
 	}
-	return err
+	return j.set(e, func(field string) string { return jsonField(object, field) })
 }
 
 // jsonOf returns the JSON object that a line ends with, or "". Collectors of logs put text in front of it.
