@@ -2,18 +2,25 @@ package rulefile
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// changes describes how rules differ from the active rules, one text per rule. rules begins with the rules of file.
+// changes describes how a file and rules differ from the active ones: one text for proxies, for skip and for each rule.
+// rules begins with the rules of file. Proxies, skip and overrides can be long, so the texts only say that they differ.
 func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 	before := make(map[string]int)
 	active := w.limiter.Rules()
 	for i := range active {
 		before[active[i].Name] = i
+	}
+	for _, name := range []string{"proxies", "skip"} {
+		if w.active != nil && w.active.tables[name] != file.tables[name] {
+			texts = append(texts, name+": edited")
+		}
 	}
 	for i := range rules {
 		now := &rules[i]
@@ -73,6 +80,9 @@ func detailChanges(a, b *detail) (differences []string) {
 		if t.from != t.to {
 			differences = append(differences, t.what+" "+t.from+" → "+t.to)
 		}
+	}
+	if a.overrides.String() == b.overrides.String() && !reflect.DeepEqual(a.overrides, b.overrides) {
+		differences = append(differences, "overrides edited")
 	}
 	return differences
 }

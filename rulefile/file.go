@@ -31,7 +31,8 @@ type File struct {
 	// Warnings are about parts of the file that are valid but may not do what they seem to do.
 	Warnings []*Mistake
 
-	details []detail // one per rule
+	details []detail          // one per rule
+	tables  map[string]string // of proxies and skip: see node.plain
 }
 
 // Parse reads rules from src. Its error is of type Mistakes and lists all mistakes, with places in "spillgate.yaml".

@@ -223,6 +223,17 @@ func TestWatchLogsWhatChanges(t *testing.T) {
 		w.wait(3 * time.Second)
 		want = "n: lease 0s → 100ms, tiers none → plan: pro 2/1s; api: removed"
 		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
+		for _, tt := range []struct{ proxies, skip, limit, want string }{
+			{"1", "/a", "1/s", "proxies: edited; skip: edited; n: lease 100ms → 0s, tiers plan: pro 2/1s → none, overrides none → 1"},
+			{"1", "/a # a comment", "1/s", "changes=none"},
+			{"1", "[/a, /b]", "0/s", `changes="skip: edited; n: overrides edited"`},
+			{"2", "[/a,\n  /b]", "0/s", `changes="proxies: edited"`},
+		} {
+			w.log.Reset()
+			w.write(w.path, fmt.Sprintf("proxies: {hops: %s}\nskip:\n  routes: %s\nrules:\n  - {name: n, key: ip, limits: 1/s, overrides: {'ip:192.0.2.1': %s}}\n", tt.proxies, tt.skip, tt.limit))
+			w.wait(3 * time.Second)
+			expect.True(t, strings.Contains(w.log.String(), tt.want), "the log does not say %s:\n%s", tt.want, &w.log)
+		}
 	})
 }
 

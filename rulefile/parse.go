@@ -26,6 +26,7 @@ type reader struct {
 	ipv6Bits int // of proxies; 0 for the default
 	rules    []core.Rule
 	about    []detail
+	tables   map[string]string
 	names    map[string]spot
 	paths    comparisons
 }
@@ -42,7 +43,7 @@ func parse(name string, src []byte, with resolver) (*File, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	return &File{Rules: r.rules, Hash: hashOf(src), Warnings: r.warnings, details: r.about}, nil
+	return &File{Rules: r.rules, Hash: hashOf(src), Warnings: r.warnings, details: r.about, tables: r.tables}, nil
 }
 
 func (r *reader) file(root *node) {
@@ -50,6 +51,7 @@ func (r *reader) file(root *node) {
 	if fields == nil {
 		return
 	}
+	r.tables = map[string]string{"proxies": fields["proxies"].value.plain(), "skip": fields["skip"].value.plain()}
 	r.declare(fields["funcs"])
 	r.proxies(fields["proxies"])
 	r.skips(fields["skip"], fields["proxies"].key != nil)

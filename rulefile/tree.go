@@ -36,6 +36,22 @@ const (
 	broken  kind = "something else" // already added as a mistake
 )
 
+// plain returns the contents of n without their layout in the file, or "" if n is nil.
+func (n *node) plain() string {
+	if n == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(n.text)
+	for _, item := range n.list {
+		b.WriteString("\n- " + item.plain())
+	}
+	for _, f := range n.table {
+		b.WriteString("\n" + f.key.text + ": " + f.value.plain())
+	}
+	return b.String()
+}
+
 func spotOf(n ast.Node) spot {
 	switch n := n.(type) {
 	case *ast.MappingNode:
