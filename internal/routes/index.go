@@ -48,8 +48,8 @@ func (t *route) matches(p *reading) bool {
 	switch t.end {
 	case here:
 		return p.path == "" || !p.exact && isSlashes(p.path)
-	case slash:
-		return p.path == "/" || !p.exact && isSlashes(p.path)
+	case slash: // http.ServeMux also routes "/%2F" to "/{$}"
+		return p.path == "/" || !p.exact && (isSlashes(p.path) || p.escaped && isSlashes(unescape(p.path)))
 	}
 	return p.path != "" || !p.exact
 }
