@@ -28,14 +28,15 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	if rep.Incomplete {
 		interrupted = "The replay was interrupted; the report covers the requests up to then.\n"
 	}
-	if rep.Requests == 0 {
-		return b.String() + "\nNo request was decided.\n" + interrupted + leftOutText(rep.LeftOut)
-	}
-	fmt.Fprintf(&b, "\nFrom %s to %s, %s requests", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), grouped(rep.Requests))
+	skipped := ""
 	if rep.Skipped > 0 {
-		fmt.Fprintf(&b, "; %s were left out because of their status", grouped(rep.Skipped))
+		skipped = fmt.Sprintf("; %s were left out because of their status", grouped(rep.Skipped))
 	}
-	fmt.Fprintf(&b, ".\nDenied: %s (%s)%s.\n", grouped(rep.Denied), percent(rep.Denied, rep.Requests), rangeText(rep))
+	if rep.Requests == 0 {
+		return b.String() + "\nNo request was decided" + skipped + ".\n" + interrupted + leftOutText(rep.LeftOut)
+	}
+	fmt.Fprintf(&b, "\nFrom %s to %s, %s requests%s.\n", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), grouped(rep.Requests), skipped)
+	fmt.Fprintf(&b, "Denied: %s (%s)%s.\n", grouped(rep.Denied), percent(rep.Denied, rep.Requests), rangeText(rep))
 	if rep.Would > 0 {
 		fmt.Fprintf(&b, "Dry runs would deny %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
 	}

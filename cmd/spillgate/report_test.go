@@ -257,6 +257,8 @@ func TestReplay(t *testing.T) {
 		rep.Logs[0].BadLines != 1 || rep.Rules[0].Name != "login" || rep.LeftOut["api"] != "function user" {
 		t.Errorf("--json: %v, exit code %d\n%s", err, code, stdout)
 	}
+	_, stdout, _ = execute(t, "replay", "--rules", rules, "--skip-status", "200,401,429", plain)
+	expect.Contains(t, stdout, "No request was decided; 8 were left out because of their status.", "with every status skipped")
 }
 
 // TestUnsortedLogs checks that each report on a log with the newest line first says so, and on no other log.
