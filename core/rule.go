@@ -123,7 +123,7 @@ const (
 	// FailLocal enforces the same limits from this process's memory.
 	FailLocal FailureMode = iota
 
-	// FailOpen admits the request, once several calls of the store have failed and until the store answers again. Before and
+	// FailOpen admits the request after several calls of the store have failed, until the store answers again. Before and
 	// after that, it does what FailLocal does, so that one lost reply lifts no limit.
 	FailOpen
 

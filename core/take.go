@@ -11,8 +11,8 @@ import (
 
 // Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its
 // rule. A claim needs Limits if l has no rule of its name, or if that rule has a Tier and no Override for the key: without
-// a request, Take cannot know which tier applies. While the store is down, a claim follows the FailureMode of its rule, or FailLocal if l has
-// no rule of its name. Take returns the same errors as Check.
+// a request, Take cannot know which tier applies. While the store is down, a claim follows the FailureMode of its rule, or
+// FailLocal if l has no rule of its name. Take returns the same errors as Check.
 func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	return l.take(ctx, new(taken), claims) // inlined, so that taken is on the stack of a caller that does not keep the decision
 }

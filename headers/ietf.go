@@ -17,9 +17,10 @@ import (
 //
 // RateLimit-Policy lists every enforced limit. A policy has the name of its rule. If a rule has several limits, the
 // period is part of the name: "rule-1s", "rule-1h", "rule-month", "rule-at-once". If two of them have the same period,
-// so is the algorithm, "rule-1h-sliding-log", or the zone and day of a calendar: "rule-month-UTC-15". If two nested limiters have a rule of the same name, the policies of the
-// inner one are called "rule~2". Two policies never have the same name: a rule that is itself called "rule-1h" becomes
-// "rule-1h-1m". q is the capacity; for a token bucket with a burst, that is the burst, since r counts down from there.
+// so is the algorithm, "rule-1h-sliding-log", or the zone and day of a calendar: "rule-month-UTC-15". If two nested
+// limiters have a rule of the same name, the policies of the inner one are called "rule~2". Two policies never have the
+// same name: a rule that is itself called "rule-1h" becomes "rule-1h-1m". q is the capacity; for a token bucket with a
+// burst, that is the burst, since r counts down from there.
 // A grant is not part of q, so r may be larger. w is the period in seconds, rounded up, or the length of the current calendar window. A limit of requests in flight
 // has the unit "concurrent-requests" instead of a period.
 //

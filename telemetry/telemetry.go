@@ -187,8 +187,8 @@ func ruleOf(o *core.Observation) string {
 	return o.Claims[len(o.Claims)-1].Rule
 }
 
-// Flush writes the pending log lines, as many as the second has lines left: see the package documentation. The others stay pending
-// for the next Flush. Call it at shutdown.
+// Flush writes the pending log lines, up to the 10 per second that the package documentation names; the others wait for the
+// next Flush. Call it at shutdown.
 func (t *Telemetry) Flush() {
 	if t.log != nil {
 		t.log.flush(context.Background(), t.clock.now(), t.rules.Load().all)

@@ -1,5 +1,5 @@
 // Package testpass says which tests run with the race detector and under -short. make test runs all tests without the detector, and
-// again with it those that it does not only slow down. LeastAllocations counts alike in both.
+// all but the marked ones again with it. LeastAllocations counts alike in both.
 package testpass
 
 import (

@@ -12,8 +12,8 @@
 // For a request that is not admitted, the middleware returns an *echo.HTTPError (use errors.As): 429 if it is denied,
 // 413 if it costs more than the limit can ever admit, 400 if it has no key, 503 if the store is down and a rule fails
 // closed, or the fallback is down too, or if the request's context ends while it waits for its turn, and 500 for any other
-// error. Except for denials, it wraps the cause. So your own HTTPErrorHandler and logging see it like any other error. The default HTTPErrorHandler renders an RFC 9457 problem in JSON, which contains neither
-// the key nor the error's text.
+// error. Except for denials, it wraps the cause. So your own HTTPErrorHandler and logging see it like any other error. The
+// default HTTPErrorHandler renders an RFC 9457 problem in JSON, which contains neither the key nor the error's text.
 //
 // Limiters nest: each decides by itself, and the headers show the tighter one. The same limiter mounted twice charges each
 // rule once. If a handler routes the request again, the limiter charges the rules of the new route.

@@ -219,8 +219,8 @@ func value(h http.Header, name string) string {
 }
 
 // errorCode returns the code in the last envelope of Connect, {"error":{"code":"not_found"}}, or 0 if there is no error. It
-// breaks the envelope into lines, one for each field, because the decoder of JSON would make programs 90 KB larger. The lines are not
-// indented: those of deeply nested details would become very long.
+// breaks the envelope into lines, one for each field, because the decoder of JSON would make programs 90 KB larger. The lines are
+// not indented, because deeply nested details would make them very long.
 func errorCode(envelope []byte) (code Code, err error) {
 	var b bytes.Buffer
 	if json.Indent(&b, envelope, "", "") != nil || b.Bytes()[0] != '{' {
