@@ -26,7 +26,7 @@ GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 
 # What make test needs besides Go.
-PROGRAMS = redis-server nginx haproxy caddy npm 'chromium|google-chrome' python3-grpcio
+PROGRAMS = redis-server nginx haproxy caddy npm 'chromium-headless-shell|chromium|google-chrome' python3-grpcio
 
 .PHONY: help demo test test-redis lint bench fuzz mutate gremlins soak vuln
 

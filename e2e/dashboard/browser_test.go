@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/e2e/internal/chromium"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -36,21 +36,9 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(scratch)
-		path, err := exec.LookPath("chromium")
-		if err != nil {
-			path, err = exec.LookPath("google-chrome")
-		}
-		if err != nil {
-			return m.Run()
-		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute),
-			chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
-		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-		defer cancel()
-		if browser, cancel = chromedp.NewContext(ctx); chromedp.Do(browser) != nil {
-			browser = nil
-		}
-		defer cancel()
+		var stop func()
+		browser, stop = chromium.Start(chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
+		defer stop()
 		return m.Run()
 	}())
 }
@@ -73,9 +61,8 @@ func open(t *testing.T, url string) *page {
 
 func newPage(t *testing.T) *page {
 	t.Helper()
-	if browser == nil {
-		must.True(t, os.Getenv("CI") != "true", "there is no Chromium, and CI is set")
-		t.Skip("SKIPPED: there is no Chromium")
+	if chromium.Missing(t, browser) {
+		t.SkipNow()
 	}
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/spillgate/spillgate/e2e/internal/chromium"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -110,16 +111,11 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 // openAccount opens the page of a customer in a browser. It returns a func that waits until the page shows texts in this order.
 func openAccount(t *testing.T, base, name string) (shows func(texts ...string)) {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	must.True(t, err == nil || os.Getenv("CI") != "true", "there is no Chromium, and CI is set")
-	if err != nil {
-		t.Log("SKIPPED: there is no Chromium, so the page is not opened")
+	ctx, stop := chromium.Start()
+	t.Cleanup(stop)
+	if chromium.Missing(t, ctx) {
 		return func(...string) {}
 	}
-	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute))...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
 	text := func() string {
 		return must.Get(chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`)))(t)
 	}
