@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/testpass"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
@@ -256,6 +257,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 // TestPathsBehindRewrites checks that logins are limited by their route's limit, and that a skip frees no other handler,
 // although middleware of chi changes the path, in front of the limiter or behind it.
 func TestPathsBehindRewrites(t *testing.T) {
+	testpass.Sequential(t)
 	type use = func(http.Handler) http.Handler
 	reroute := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
