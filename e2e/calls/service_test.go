@@ -68,7 +68,8 @@ func (l *login) check(p *password) bool {
 	return p.GetValue() == right
 }
 
-// connect returns the handlers of connect-go for Connect, gRPC and gRPC-Web, by their paths.
+// connect returns the handlers of connect-go for Connect, gRPC and gRPC-Web, by their paths. They read requests to the end: net/http
+// resets a call that has ended before its request, and nginx may then report INTERNAL although the response has come.
 func (l *login) connect() http.Handler {
 	answer := func(p *password) error {
 		if !l.check(p) {
@@ -81,8 +82,11 @@ func (l *login) connect() http.Handler {
 		return connect.NewResponse(new(empty)), answer(r.Msg)
 	}, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
 	mux.Handle(pathOf(clientStream), connect.NewClientStreamHandler(pathOf(clientStream), func(_ context.Context, s *connect.ClientStream[password]) (*connect.Response[empty], error) {
-		s.Receive()
-		return connect.NewResponse(new(empty)), answer(s.Msg())
+		p := new(password)
+		for s.Receive() {
+			p = s.Msg()
+		}
+		return connect.NewResponse(new(empty)), answer(p)
 	}))
 	mux.Handle(pathOf(serverStream), connect.NewServerStreamHandler(pathOf(serverStream), func(_ context.Context, r *connect.Request[password], s *connect.ServerStream[empty]) error {
 		_ = s.Send(new(empty))
@@ -94,6 +98,9 @@ func (l *login) connect() http.Handler {
 			return err
 		}
 		_ = s.Send(new(empty))
+		for err == nil {
+			_, err = s.Receive()
+		}
 		return answer(p)
 	}))
 	return mux
@@ -112,6 +119,8 @@ func (l *login) grpc(opts ...grpc.ServerOption) *grpc.Server {
 			return err
 		}
 		_ = s.SendMsg(new(empty))
+		for s.RecvMsg(new(password)) == nil {
+		}
 		return answer(p)
 	}
 	s := grpc.NewServer(opts...)
