@@ -83,8 +83,9 @@ func (b *budget) opens(c *call) time.Time {
 	return b.until
 }
 
-// free returns how many more requests can be sent without a denial, if no other client uses the limit: what remained
-// after the last answered request, minus the requests in flight.
+// free returns how many more requests can be sent without a denial, if no other client uses the limit and the server has
+// counted no request that ended without a response: what remained after the last answered request, minus the requests in
+// flight.
 func (b *budget) free() int64 {
 	if !b.counted {
 		return math.MaxInt64

@@ -24,6 +24,10 @@
 // request must have no body, or have GetBody, which http.NewRequest sets for a bytes.Buffer, a bytes.Reader and a
 // strings.Reader. The Transport does not send a request again after any other response or a network error.
 //
+// If a request ends without a response, because its context has ended for example, the Transport cannot know whether the
+// server has counted it, and assumes that it has not. So after many such requests, others may be denied. The Transport
+// sends these again, as above.
+//
 // # Whose limit it is
 //
 // Limits are kept per Transport.Key and, within a key, per X-RateLimit-Resource or policy name. The resource of a
