@@ -160,19 +160,11 @@ func (l *lease) credit(now, length, at, until, n int64) {
 	}
 }
 
-// finish ends all loans and removes what is unused from l. Its caller returns that to the store.
-func (l *lease) finish(now, length int64) *Unused {
+// finish ends all loans.
+func (l *lease) finish(now, length int64) {
 	for l.until > 0 {
 		l.drop(now, length)
 	}
-	return l.takeUnused()
-}
-
-// takeUnused removes what is unused from l. Its caller returns it to the store.
-func (l *lease) takeUnused() *Unused {
-	u := l.unused
-	l.unused = nil
-	return u
 }
 
 // isIdle reports whether an advanced l does not differ from a new lease in what it may do.

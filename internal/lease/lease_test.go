@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,8 +133,8 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 	l.add(1, 1)
 	expect.True(t, !l.isIdle(), "with something to return")
-	u := l.takeUnused()
-	expect.True(t, u.Count == 1 && l.isIdle() && l.takeUnused() == nil, "returns %v", u)
+	l.unused = nil
+	expect.True(t, l.isIdle(), "with nothing to return")
 	l.pause = 1
 	expect.True(t, !l.isIdle(), "during a pause")
 }
@@ -229,7 +228,7 @@ func runLease(t *testing.T, steps []leaseStep) {
 	var l lease
 	var last Unused
 	for i, s := range steps {
-		now, finished := int64(s.at), (*Unused)(nil)
+		now := int64(s.at)
 		l.advance(now, leaseLength)
 		switch s.do {
 		case "take":
@@ -241,13 +240,13 @@ func runLease(t *testing.T, steps []leaseStep) {
 		case "credit":
 			l.credit(now, leaseLength, serverAt(s.sent), int64(s.sent)+leaseLength, s.n)
 		case "finish":
-			finished = l.finish(now, leaseLength)
+			l.finish(now, leaseLength)
 		}
 		left := [2]uint32{l.left}
 		if l.next != nil {
 			left[1] = l.next.left
 		}
-		unused := listOf(cmp.Or(finished, l.unused))
+		unused := listOf(l.unused)
 		expect.True(t, left == s.left && slices.Equal(unused, s.unused) && l.want(0) == s.want,
 			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, unused, l.want(0), s.left, s.unused, s.want)
 	}
@@ -279,7 +278,8 @@ func (h *leaseHolder) Ask(now, cost int64, waited bool) (a oracle.Answer) {
 		return a
 	}
 	h.use(cost)
-	a.Unused = portionsOf(h.finish(now, h.length))
+	h.finish(now, h.length)
+	a.Unused = h.takeUnused()
 	if again {
 		a.Want += h.refill(now, cost)
 	}
@@ -315,21 +315,15 @@ func (h *leaseHolder) Refund(now, at, cost int64) oracle.Portion {
 
 func (h *leaseHolder) Ended(now int64) []oracle.Portion {
 	h.advance(now*1000, h.length)
-	return portionsOf(h.takeUnused())
+	return h.takeUnused()
 }
 
-// listOf returns u and those that follow, apart.
-func listOf(u *Unused) (all []Unused) {
-	for ; u != nil; u = u.next {
-		all = append(all, Unused{At: u.At, Count: u.Count})
+// takeUnused removes what is unused from h.
+func (h *leaseHolder) takeUnused() (all []oracle.Portion) {
+	for _, u := range listOf(h.unused) {
+		all = append(all, oracle.Portion{At: u.At, Count: u.Count})
 	}
-	return all
-}
-
-func portionsOf(u *Unused) (all []oracle.Portion) {
-	for _, one := range listOf(u) {
-		all = append(all, oracle.Portion{At: one.At, Count: one.Count})
-	}
+	h.unused = nil
 	return all
 }
 
@@ -419,4 +413,12 @@ func TestMistakesAreFound(t *testing.T) {
 			t.Errorf("no schedule of 1000 has found that %s", m.found)
 		})
 	}
+}
+
+// listOf returns u and what follows it, apart.
+func listOf(u *Unused) (all []Unused) {
+	for ; u != nil; u = u.next {
+		all = append(all, Unused{At: u.At, Count: u.Count})
+	}
+	return all
 }

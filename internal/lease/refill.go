@@ -52,7 +52,7 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
 	e.refill = r
 	t.refills.Add(1)
-	unused, want := t.refunds(e, e.takeUnused()), e.want(waiting)
+	unused, want := t.refunds(e), e.want(waiting)
 	go func() {
 		defer close(r.done)
 		t.fill(hash, e, want, unused, timeout)
@@ -95,7 +95,7 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
 	}
 	if e.gone {
-		t.returnLater(t.refunds(e, e.takeUnused()))
+		t.returnLater(t.refunds(e))
 	}
 }
 

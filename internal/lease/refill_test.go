@@ -13,7 +13,7 @@ import (
 
 // A fetch is a refill of an entry that has not been asked for yet.
 type fetch struct {
-	unused  *Unused
+	unused  Unused
 	store   *fake
 	table   *Table
 	hash    uint64
@@ -28,11 +28,12 @@ func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	s.table().refills.Add(1)
 	_, hash := s.table().placeOf(c)
 	at, n := s.ahead(c, 5)
-	return &fetch{&Unused{At: at, Count: n}, s, s.table(), hash, e, time.Minute}
+	return &fetch{Unused{At: at, Count: n}, s, s.table(), hash, e, time.Minute}
 }
 
 func (f *fetch) run() {
-	f.table.fill(f.hash, f.entry, 10, f.table.refunds(f.entry, f.unused), f.timeout)
+	f.entry.add(f.unused.At, f.unused.Count)
+	f.table.fill(f.hash, f.entry, 10, f.table.refunds(f.entry), f.timeout)
 }
 
 // leave takes the entry of a claim out of the table.
@@ -52,8 +53,8 @@ func TestARefillThatIsNotSentReturnsNothing(t *testing.T) {
 		f.run()
 		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
 			"%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
-		unused, later := f.entry.takeUnused(), f.table.toReturn()
-		expect.True(t, gone && later == 5 && unused == nil || !gone && *unused == *f.unused && later == 0,
+		unused, later := f.entry.unused, f.table.toReturn()
+		expect.True(t, gone && later == 5 && unused == nil || !gone && *unused == f.unused && later == 0,
 			"the lease is gone: %v: %v and %d to be returned", gone, unused, later)
 	}
 }
@@ -70,8 +71,8 @@ func TestReturnsOfAFailedRefill(t *testing.T) {
 		f.run()
 		expect.True(t, f.entry.available() == 10 && f.entry.pause == pauseSpans && s.LeaseStats().Returned == 0,
 			"%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
-		unused := f.entry.takeUnused()
-		expect.True(t, known && *unused == *f.unused || !known && unused == nil, "%v: %v to be returned", failure, unused)
+		unused := f.entry.unused
+		expect.True(t, known && *unused == f.unused || !known && unused == nil, "%v: %v to be returned", failure, unused)
 	}
 }
 
@@ -95,7 +96,8 @@ func TestReturnsOfAFailedSweep(t *testing.T) {
 		table := s.table()
 		for _, key := range []string{"k", "other"} {
 			e := s.lend(t, leasedFor(key, "100/d"), 10)
-			table.returnLater(table.refunds(e, e.finish(table.now(), e.terms.length)))
+			e.finish(table.now(), e.terms.length)
+			table.returnLater(table.refunds(e))
 		}
 		s.next(func() error { return failure })
 		table.sweep()
@@ -124,7 +126,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 	f := fetchFor(t, s, c)
 	c.Cost = 85
 	s.charge(c)
-	f.unused = nil
+	f.unused = Unused{}
 	f.table.pass(time.Minute)
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)

@@ -270,9 +270,9 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		"admitted":            {func(*entry) {}, []core.Result{denied, admitted}, t.Context(), false},
 		"nobody waits for it": {func(*entry) {}, []core.Result{admitted, denied}, done, false},
 		"to be returned":      {func(e *entry) { e.drop(1, 1) }, []core.Result{denied, denied}, t.Context(), true},
-		"none left":           {func(e *entry) { e.finish(1, 1) }, []core.Result{denied, denied}, t.Context(), false},
+		"none left":           {func(e *entry) { e.loan = loan{} }, []core.Result{denied, denied}, t.Context(), false},
 		"a refill": {func(e *entry) {
-			e.finish(1, 1)
+			e.loan = loan{}
 			e.refill = &refill{done: make(chan struct{})}
 			close(e.refill.done)
 		}, []core.Result{denied, denied}, t.Context(), true},

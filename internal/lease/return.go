@@ -17,16 +17,17 @@ const maxReturns = 64
 // returnTimeout bounds how long a sweep waits for a call.
 const returnTimeout = time.Second
 
-// refunds returns refunds of u and those that follow, which were charged ahead for e: none of those that have drained.
-func (t *Table) refunds(e *entry, u *Unused) (all []core.Settlement) {
+// refunds removes what is unused from e, and returns refunds of it: none of what has drained.
+func (t *Table) refunds(e *entry) (all []core.Settlement) {
 	length := time.Duration(e.terms.length)
-	for ; u != nil; u = u.next {
+	for u := e.unused; u != nil; u = u.next {
 		if e.heard >= u.At && e.first.isOver(t.now()) {
 			t.refunded.Add(uint64(u.Count))
 			continue
 		}
 		all = append(all, core.Settlement{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, At: time.UnixMicro(u.At), Cost: int(u.Count), Lease: length})
 	}
+	e.unused = nil
 	return all
 }
 
@@ -86,7 +87,7 @@ func (t *Table) sweep() {
 		for hash, e := range s.entries {
 			e.advance(now, e.terms.length)
 			if e.used[0] == 0 { // otherwise the next refill is likely to return it
-				all = append(all, t.refunds(e, e.takeUnused())...)
+				all = append(all, t.refunds(e)...)
 			}
 			if e.isIdle() && e.refill == nil {
 				t.remove(hash, e)
@@ -146,7 +147,8 @@ func (t *Table) End(pairs []core.Pair) {
 		t.visit(hash, p.Rule, p.Key, func(e *entry) {
 			if e != nil {
 				t.remove(hash, e)
-				t.returnLater(t.refunds(e, e.finish(t.now(), e.terms.length)))
+				e.finish(t.now(), e.terms.length)
+				t.returnLater(t.refunds(e))
 			}
 		})
 	}

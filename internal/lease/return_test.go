@@ -86,9 +86,10 @@ func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
 		e := &entry{key: c.Key, terms: table.termsOf(&c)}
-		table.returnLater(table.refunds(e, nil))
+		table.returnLater(table.refunds(e))
 		expect.True(t, table.every <= 0 && len(table.unused) <= 0, "nothing is to be returned")
-		table.returnLater(table.refunds(e, &Unused{At: 1, Count: 2}))
+		e.add(1, 2)
+		table.returnLater(table.refunds(e))
 		expect.True(t, table.toReturn() == 2 && table.every == c.Lease, "%d to be returned within %v", table.toReturn(), table.every)
 		table.timer.Stop()
 	})
@@ -168,7 +169,8 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	at, n := s.ahead(c, 2*maxReturns+1)
 	e := &entry{key: c.Key, terms: s.table().termsOf(&c)}
 	for range n {
-		s.table().returnLater(s.table().refunds(e, &Unused{At: at, Count: 1}))
+		e.add(at, 1)
+		s.table().returnLater(s.table().refunds(e))
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -181,7 +183,9 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	at, n := s.ahead(c, 10)
 	table := s.table()
-	table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, &Unused{At: at, Count: n}))
+	e := &entry{key: c.Key, terms: table.termsOf(&c)}
+	e.add(at, n)
+	table.returnLater(table.refunds(e))
 	called := false
 	s.next(func() error {
 		if called = true; table.sweeping.TryLock() {
@@ -198,7 +202,9 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(stuck{}), leasedFor("k", "100/d")
-		table.returnLater(table.refunds(&entry{key: c.Key, terms: table.termsOf(&c)}, &Unused{At: 1, Count: 10}))
+		e := &entry{key: c.Key, terms: table.termsOf(&c)}
+		e.add(1, 10)
+		table.returnLater(table.refunds(e))
 		begun := time.Now()
 		table.sweep()
 		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {

@@ -126,10 +126,8 @@ func (t *Table) putBack(parts []part) {
 		s := t.shard(p.hash)
 		s.mu.Lock()
 		s.decisions--
-		if p.entry.gone {
-			t.returnLater(t.refunds(p.entry, &p.taken))
-		} else {
-			p.entry.putBack(p.taken.At, p.taken.Count)
+		if p.entry.putBack(p.taken.At, p.taken.Count); p.entry.gone {
+			t.returnLater(t.refunds(p.entry))
 		}
 		s.mu.Unlock()
 	}
@@ -258,7 +256,8 @@ func (k *take) collect() (unused []core.Settlement) {
 		if e == nil {
 			return
 		}
-		unused = append(unused, k.table.refunds(e, e.finish(k.table.now(), e.terms.length))...)
+		e.finish(k.table.now(), e.terms.length)
+		unused = append(unused, k.table.refunds(e)...)
 		if leasable(c) && !e.terms.fit(c) && e.refill == nil {
 			k.table.remove(k.part(i).hash, e)
 			if e = k.table.add(k.part(i).hash, c); e != nil {
