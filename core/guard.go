@@ -28,7 +28,6 @@ type Guard struct {
 	request *http.Request // that Guard was called with
 	own     *guarded      // the copy to pass on, which carries what the limiter has decided
 	room    *[1]Result    // for the result, which observers may keep; nil if there are none
-	settled bool          // by Settle
 }
 
 // Guard is Check for adapters. Pass Guard.Request to the next handler: a copy of r whose context extends ctx and carries
@@ -92,17 +91,14 @@ func (g *Guard) Watches() bool { return g.own.receipt.held && g.own.receipt.watc
 
 // Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. Adapters that watch the
 // response call it when the handler has returned or panicked.
-func (g *Guard) Settle(o Outcome) {
-	g.settled = true
-	g.own.receipt.finish(&g.own.request, o)
-}
+func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(&g.own.request, o) }
 
 // End settles what the limiter still holds for the request. It also copies what the next handler has changed in Request
 // back to the request that Guard was called with: the route that a router has found, for example, or the files of a
 // multipart form, which the server removes. If nothing has changed, End does not write to that request. Adapters defer
 // End, because a handler may panic.
 func (g *Guard) End() {
-	if g.own.receipt.held && !g.settled {
+	if g.own.receipt.held {
 		var o Outcome
 		if g.Watches() { // the adapter should have called Settle; without an error, the request would count as a success
 			o.Err = errors.New("the response was not watched")
