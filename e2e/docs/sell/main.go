@@ -36,11 +36,14 @@ var partners = map[string][]core.Limit{"user:partner": {core.PerMonth(1_000_000)
 // customer says who sent r. Verify a session or a token here: anyone can write this cookie.
 func customer(r *http.Request) (name string, ok bool) {
 	c, err := r.Cookie("customer")
-	if err != nil || plans[c.Value] == (plan{}) && partners["user:"+c.Value] == nil {
+	if err != nil || !known(c.Value) {
 		return "", false
 	}
 	return c.Value, true
 }
+
+// known reports whether there is a customer of this name.
+func known(name string) bool { return plans[name] != (plan{}) || partners["user:"+name] != nil }
 
 // limitsOf returns the limits that apply to a customer.
 func limitsOf(name string) []core.Limit {
@@ -67,6 +70,10 @@ func main() {
 	// support grants a customer n requests, or takes some away. Protect it by the authentication of your staff.
 	support := func(w http.ResponseWriter, r *http.Request) {
 		name := r.FormValue("customer")
+		if !known(name) { // a limiter takes any key: it does not know your customers
+			http.Error(w, "no such customer", http.StatusNotFound)
+			return
+		}
 		n, _ := strconv.Atoi(r.FormValue("n"))
 		err := limiter.Grant(r.Context(), "plan", "user:"+name, n, limitsOf(name)...)
 		switch {

@@ -94,6 +94,7 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 	page := openAccount(t, "http://"+addrs[0], "ann")
 	page(`0 requests left`, `this month: 12 of 20 used, starts over on`, `this day: 12 of 12 used, starts over on`)
 	grant(1, "ann", 0, http.StatusBadRequest)
+	grant(1, "anne", 5, http.StatusNotFound)
 	grant(1, "ann", 5, http.StatusOK)
 	page(`5 requests left`, `this month: 12 of 25 used, starts over on`, `this day: 12 of 17 used, starts over on`)
 	time.Sleep(1100 * time.Millisecond) // a denial may be cached for this long
