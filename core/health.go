@@ -55,6 +55,6 @@ func (l *Limiter) StoreHealth() Health {
 // LeaseStats describes the leases of a store in this process.
 type LeaseStats struct {
 	Keys      int    // keys that are leased now
-	Decisions uint64 // requests that were decided from a lease
+	Decisions uint64 // requests that were decided from leases alone
 	Returned  uint64 // requests charged ahead that were returned unused, or that had drained when they were to be returned
 }

@@ -70,7 +70,7 @@ type Keys struct{ Own, Shared int }
 // Leases describes the leases of the attached limiters' stores in this process; see core.Rule.Lease.
 type Leases struct {
 	Keys      int    // keys that are leased now
-	Decisions uint64 // requests that were decided from a lease
+	Decisions uint64 // requests that were decided from leases alone
 	Returned  uint64 // requests that were charged ahead and returned unused, or that had drained by then
 }
 

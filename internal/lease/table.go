@@ -84,7 +84,7 @@ type Table struct {
 type shard struct {
 	mu        sync.Mutex
 	entries   map[uint64]*entry
-	decisions uint64 // made from its leases
+	decisions uint64 // requests that leases alone decided, the last claim from this shard
 	_         [40]byte
 }
 

@@ -49,7 +49,7 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	for i := range claims {
 		p, results, ok := part{}, dst, claims[i].Lease > 0
 		if ok {
-			p, results, ok = t.takeLease(claims, i, 0, dst)
+			p, results, ok = t.takeLease(claims, i, i == len(claims)-1, 0, dst)
 		}
 		if !ok {
 			t.putBack(parts)
@@ -76,7 +76,8 @@ func sharesPair(claims []core.Claim, i int) bool {
 // takeLease takes claim i out of the lease of its key and appends its results, if a loan has enough. It asks for a refill if little
 // is left. If begun is not 0, the request has to wait for a call in any case, since then: a key that was used within its Lease before
 // gets a lease and, if c is the only claim, a refill decides it rather than the store. The store decides claims that share a pair.
-func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Result) (p part, _ []core.Result, ok bool) {
+// If decides is true, leases have decided all other claims.
+func (t *Table) takeLease(claims []core.Claim, i int, decides bool, begun int64, dst []core.Result) (p part, _ []core.Result, ok bool) {
 	c, alone := &claims[i], begun > 0 && len(claims) == 1
 	p.hash = t.hash(c.Rule, c.Key)
 	begins := begun > 0 && t.asked.Age(p.hash, time.Duration(begun)) < c.Lease && leasable(c)
@@ -101,7 +102,9 @@ func (t *Table) takeLease(claims []core.Claim, i int, begun int64, dst []core.Re
 		ok = cost <= e.available()
 	} else if p.taken.At, ok = e.take(now, length, cost); ok {
 		p.taken.Count = cost
-		s.decisions++
+		if decides {
+			s.decisions++
+		}
 		if e.isLow(now, length) {
 			t.fetch(p.hash, e, 0)
 		}
@@ -125,7 +128,6 @@ func (t *Table) putBack(parts []part) {
 		}
 		s := t.shard(p.hash)
 		s.mu.Lock()
-		s.decisions--
 		if p.entry.putBack(p.taken.At, p.taken.Count); p.entry.gone {
 			t.returnLater(t.refunds(p.entry))
 		}
@@ -163,10 +165,11 @@ func (k *take) takeLocal(ctx context.Context) {
 		k.parts = make([]part, len(k.claims))
 	}
 	for i := range k.claims {
-		p, local, ok := k.table.takeLease(k.claims, i, k.begun, k.local)
+		decides := len(k.rest) == 0 && i == len(k.claims)-1
+		p, local, ok := k.table.takeLease(k.claims, i, decides, k.begun, k.local)
 		if !ok && p.refill != nil {
 			k.failed = cmp.Or(k.failed, p.refill.wait(ctx))
-			p, local, ok = k.table.takeLease(k.claims, i, k.begun, k.local)
+			p, local, ok = k.table.takeLease(k.claims, i, decides, k.begun, k.local)
 		}
 		*k.part(i), k.local = p, local
 		switch {
