@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,16 +14,16 @@ import (
 
 // Start starts a browser, which stop ends. It is nil if there is none on this machine.
 //
-// Chromium's shell comes first: it renders the same pages without an invisible window around each, which takes longer than the page.
+// Chromium's shell comes first. It renders the same pages, but has no windows, menus and profiles, which take longer than a page.
 func Start(options ...chromedp.ExecAllocatorOption) (browser context.Context, stop func()) {
 	for _, name := range []string{"chromium-headless-shell", "chromium", "google-chrome"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
 		}
-		options = append(append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute)),
-			options...)
-		allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+		all := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], options,
+			[]chromedp.ExecAllocatorOption{chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2 * time.Minute)})
+		allocator, cancel := chromedp.NewExecAllocator(context.Background(), all...)
 		tab, closeTab := chromedp.NewContext(allocator)
 		if chromedp.Do(tab) == nil {
 			return tab, func() { closeTab(); cancel() }
