@@ -88,7 +88,7 @@ func testFlood(t *testing.T, mode string, heeds bool) (failed int, h core.Health
 // flood is a process that sends requests of one client on 2,000 connections, and a few of others. It prints the statuses that the
 // others got.
 func flood(url string) {
-	const connections, others, lasts = 2000, 8, 2 * time.Second
+	const connections, others, lasts = 2000, 8, 3 * time.Second
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: connections + others}}
 	send := func(from string, length int) (status int) {
 		r, _ := http.NewRequest(http.MethodPost, url, bytes.NewReader(make([]byte, length)))

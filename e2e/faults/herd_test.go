@@ -96,7 +96,7 @@ var slownesses = map[string]func(i int, h core.Health) time.Duration{
 // If a Redis replies in time and then does not, again and again, the breaker does not open and close many times a second: from
 // the fourth outage on, each lasts for at least a quarter of a second. The log has one line for the first outage.
 func TestBreakerDoesNotFlap(t *testing.T) {
-	const lasts, step = 3 * time.Second, 5 * time.Millisecond
+	const lasts, step = 5 * time.Second, 5 * time.Millisecond
 	for name, slowness := range slownesses {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -108,7 +108,7 @@ func TestBreakerDoesNotFlap(t *testing.T) {
 			outages := 0
 			watching.Go(func() { outages = g.outages(done) })
 			begun, i := time.Now(), 0
-			redistest.Wait(t, "an outage, for three seconds at least", func() bool {
+			redistest.Wait(t, "an outage, for five seconds at least", func() bool {
 				for range 4 {
 					s.proxy.Fault.Store(redistest.Fault{Delay: slowness(i, g.StoreHealth())})
 					time.Sleep(step)
