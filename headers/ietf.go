@@ -21,8 +21,8 @@ import (
 // limiters have a rule of the same name, the policies of the inner one are called "rule~2". Two policies never have the
 // same name: a rule that is itself called "rule-1h" becomes "rule-1h-1m". q is the capacity; for a token bucket with a
 // burst, that is the burst, since r counts down from there.
-// A grant is not part of q, so r may be larger. w is the period in seconds, rounded up, or the length of the current calendar window. A limit of requests in flight
-// has the unit "concurrent-requests" instead of a period.
+// A grant is not part of q, so r may be larger. w is the period in seconds, rounded up, or the length of the current
+// calendar window. A limit of requests in flight has the unit "concurrent-requests" instead of a period.
 //
 // RateLimit has two values for each policy: r, the remaining requests, and t, the seconds until there are more, rounded
 // up. It leaves out t if nothing is missing, if nothing will come back (rate 0), if t would be after Retry-After, which

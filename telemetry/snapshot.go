@@ -74,8 +74,8 @@ type Leases struct {
 	Returned  uint64 // requests that were charged ahead and returned unused, or that had drained by then
 }
 
-// A Store has the counts of store calls that decided a request or settled what it held, and the health of the attached limiters' stores.
-// If a request that may wait asks the store twice, both calls count as one.
+// A Store has the counts of store calls that decided a request or settled what it held, and the health of the attached
+// limiters' stores. If a request that may wait asks the store twice, both calls count as one.
 type Store struct {
 	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
 	Duration time.Duration
