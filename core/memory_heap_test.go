@@ -16,6 +16,12 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
+const (
+	manyKeys    = 1_000_000 // as many as a store has room for by default
+	floodKeys   = 5 * manyKeys
+	bytesPerKey = 48
+)
+
 func heap() int64 {
 	runtime.GC()
 	var s runtime.MemStats
@@ -26,15 +32,11 @@ func heap() int64 {
 func TestFloodKeepsTheHeapBounded(t *testing.T) {
 	testpass.Thorough(t)
 	before := heap()
-	m := &core.MemoryStore{MaxKeys: floodMax}
-	keys := floodMax
-	if keys == 0 {
-		keys = 1_000_000
-	}
-	flood(m, keys)
+	m := new(core.MemoryStore)
+	flood(m, manyKeys)
 	filled := heap()
 	flood(m, floodKeys)
-	expect.AtMost(t, heap()-filled, 1<<20, "%d keys took %d bytes, and %d more", keys, filled-before, floodKeys-keys)
+	expect.AtMost(t, heap()-filled, 1<<20, "%d keys took %d bytes, and %d more", manyKeys, filled-before, floodKeys-manyKeys)
 	runtime.KeepAlive(m)
 }
 
