@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -29,12 +29,9 @@ var released = []string{
 }
 
 // proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a release, and
-// returns its GOPROXY value. All other modules come from the module cache, or from the proxy of the environment.
+// returns its GOPROXY value. All other modules come from the proxy of the environment.
 var proxy = sync.OnceValues(func() (string, error) {
-	root, err := os.MkdirTemp("", "proxy")
-	if err != nil {
-		return "", err
-	}
+	root := filepath.Join(scratch, "proxy")
 	for _, dir := range released {
 		source := filepath.Join("..", "..", dir)
 		m := module.Version{Path: strings.TrimSuffix(own+"/"+dir, "/"), Version: version}
@@ -65,12 +62,43 @@ var proxy = sync.OnceValues(func() (string, error) {
 			return "", err
 		}
 	}
-	env, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	rest, err := goEnv("GOPROXY")
+	return "file://" + filepath.ToSlash(root) + "," + rest, err
+})
+
+func goEnv(name string) (string, error) {
+	out, err := exec.Command("go", "env", name).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// cache makes a module cache that shares all modules but ours with the cache of the user, and returns its directory.
+var cache = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scratch, "cache")
+	shared, err := goEnv("GOMODCACHE")
 	if err != nil {
 		return "", err
 	}
-	cache, rest, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
-	return "file://" + filepath.ToSlash(root) + ",file://" + filepath.ToSlash(cache) + "/cache/download," + rest, nil
+	for _, sub := range []string{"", filepath.Join("cache", "download")} {
+		for _, within := range []string{"", "github.com"} {
+			if err := os.MkdirAll(filepath.Join(dir, sub, within), 0o755); err != nil {
+				return "", err
+			}
+			entries, err := os.ReadDir(filepath.Join(shared, sub, within))
+			if err != nil && !os.IsNotExist(err) {
+				return "", err
+			}
+			for _, e := range entries {
+				if slices.Contains([]string{"cache", "github.com", "spillgate"}, e.Name()) {
+					continue
+				}
+				at := filepath.Join(sub, within, e.Name())
+				if err := os.Symlink(filepath.Join(shared, at), filepath.Join(dir, at)); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return dir, nil
 })
 
 // scratch is removed after the tests.
@@ -84,11 +112,6 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(scratch)
-		defer func() { // the module cache is read-only
-			clean := exec.Command("go", "clean", "-modcache")
-			clean.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(scratch, "cache"))
-			_ = clean.Run()
-		}()
 		return m.Run()
 	}()
 	os.Exit(code)
@@ -101,13 +124,17 @@ type program struct {
 	env []string
 }
 
-func newProgram(t *testing.T) *program {
+// newProgram returns a program that requires modules in versions: path@version.
+func newProgram(t *testing.T, requires ...string) *program {
 	t.Helper()
-	goProxy := must.Get(proxy())(t)
 	p := &program{t: t, dir: t.TempDir()}
-	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOPROXY="+goProxy, "GONOSUMDB="+own, "GONOSUMCHECK=1",
-		"GOMODCACHE="+filepath.Join(scratch, "cache"))
-	p.run("go", "mod", "init", "example.com/program")
+	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw "+os.Getenv("GOFLAGS"), "GOPROXY="+must.Get(proxy())(t), "GOSUMDB=off",
+		"GOMODCACHE="+must.Get(cache())(t))
+	goMod := "module example.com/program\n\ngo 1.25.0\n"
+	for _, r := range requires {
+		goMod += "\nrequire " + strings.Replace(r, "@", " ", 1)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(p.dir, "go.mod"), []byte(goMod+"\n"), 0o644))
 	return p
 }
 
@@ -147,19 +174,11 @@ func (p *program) write(source string, imports ...string) {
 // required returns the versions that the go.mod of p requires, and which of them directly.
 func (p *program) required() (all map[string]string, direct []string) {
 	p.t.Helper()
-	var m struct {
-		Require []struct {
-			Path, Version string
-			Indirect      bool
-		}
-	}
-	if err := json.Unmarshal([]byte(p.run("go", "mod", "edit", "-json")), &m); err != nil {
-		p.t.Fatal(err)
-	}
+	m := must.Get(modfile.Parse("go.mod", must.Get(os.ReadFile(filepath.Join(p.dir, "go.mod")))(p.t), nil))(p.t)
 	all = make(map[string]string)
 	for _, r := range m.Require {
-		if all[r.Path] = r.Version; !r.Indirect {
-			direct = append(direct, r.Path)
+		if all[r.Mod.Path] = r.Mod.Version; !r.Indirect {
+			direct = append(direct, r.Mod.Path)
 		}
 	}
 	slices.Sort(direct)
@@ -234,10 +253,7 @@ var moves = []move{
 func TestImportsRaiseNothing(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
-			p := newProgram(t)
-			for _, r := range m.requires {
-				p.run("go", "mod", "edit", "-require="+r)
-			}
+			p := newProgram(t, m.requires...)
 			p.write("", m.before...)
 			p.run("go", "mod", "tidy")
 			before, _ := p.required()
@@ -264,11 +280,11 @@ func TestImportsRaiseNothing(t *testing.T) {
 			})
 			t.Logf("also required, indirectly: %v", added)
 
-			fresh := newProgram(t)
-			fresh.write("", after...)
-			for _, path := range direct {
-				fresh.run("go", "mod", "edit", "-require="+path+"@"+now[path])
+			for i, path := range direct {
+				direct[i] += "@" + now[path]
 			}
+			fresh := newProgram(t, direct...)
+			fresh.write("", after...)
 			fresh.run("go", "mod", "tidy") // fails if two modules that are required indirectly have the same package
 		})
 	}
@@ -291,12 +307,10 @@ func TestNetHTTPRequiresLittle(t *testing.T) {
 
 // TestChiDownloadsLittle checks which modules a program with chi downloads into an empty module cache.
 func TestChiDownloadsLittle(t *testing.T) {
-	p := newProgram(t)
-	cache := filepath.Join(scratch, t.Name())
+	p := newProgram(t, own+"@"+version)
+	cache := t.TempDir()
 	p.env = append(p.env, "GOMODCACHE="+cache)
-	defer p.run("go", "clean", "-modcache")
 	p.write("", append([]string{own + "/middleware/chi", "github.com/go-chi/chi/v5"}, core...)...)
-	p.run("go", "mod", "edit", "-require="+own+"@"+version) // go get would look for shorter module paths
 	p.build()
 	var got []string
 	for _, pattern := range []string{"*/*/*@*", "*/*/*/*@*"} {
@@ -316,7 +330,7 @@ func TestChiDownloadsLittle(t *testing.T) {
 // code of this module, and log/slog with encoding/json, which WithLogger needs.
 func TestBinaryIsSmall(t *testing.T) {
 	size := func(use string, imports ...string) int64 {
-		p := newProgram(t)
+		p := newProgram(t, own+"@"+version, "github.com/go-chi/chi/v5@v5.2.1", "github.com/go-chi/httprate@v0.15.0")
 		source := "package main\n\nimport (\n\t\"net/http\"\n\t\"time\"\n\n\t\"github.com/go-chi/chi/v5\"\n"
 		for _, path := range imports {
 			source += "\t" + path + "\n"
@@ -327,7 +341,6 @@ func TestBinaryIsSmall(t *testing.T) {
 }
 `
 		p.write(source)
-		p.run("go", "mod", "edit", "-require="+own+"@"+version, "-require=github.com/go-chi/chi/v5@v5.2.1", "-require=github.com/go-chi/httprate@v0.15.0")
 		p.run("go", "mod", "tidy")
 		p.run("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "program", ".")
 		return must.Get(os.Stat(filepath.Join(p.dir, "program")))(t).Size()
