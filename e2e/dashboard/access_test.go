@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -16,34 +14,18 @@ import (
 
 	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/e2e/internal/proxy"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// installAxe installs axe-core once, in the version of the lock file, and returns its source.
+// installAxe installs axe-core, in the version of the lock file, and returns its source.
 func installAxe(t *testing.T) string {
 	t.Helper()
-	source, err := axeSource()
-	must.True(t, err == nil || os.Getenv("CI") != "true", "%v, and CI is set", err)
-	if err != nil {
-		t.Skipf("SKIPPED: axe-core cannot be installed: %v", err)
-	}
-	return source
+	dir := wire.Node(t, filepath.Join("testdata", "axe"))
+	return string(must.Get(os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")))(t))
 }
-
-var axeSource = sync.OnceValues(func() (string, error) {
-	if err := os.CopyFS(scratch, os.DirFS(filepath.Join("testdata", "axe"))); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error")
-	cmd.Dir = scratch
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	source, err := os.ReadFile(filepath.Join(scratch, "node_modules", "axe-core", "axe.min.js"))
-	return string(source), err
-})
 
 // A view is a colour scheme and a width of the browser.
 type view struct {

@@ -2,10 +2,14 @@ package wire
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +24,27 @@ func Skip(t testing.TB, err error) {
 	t.Skipf("SKIPPED: the program is not installed: %v", err)
 }
 
-// Node returns a copy of a directory with the packages of its lock file. If they cannot be installed, it skips the test, except in CI.
+// Node returns a copy of a directory with the packages of its lock file. They are installed once, and kept in the user's cache directory.
+// If they cannot be installed, Node skips the test, except in CI.
 func Node(t testing.TB, source string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	must.Do(t, os.CopyFS(dir, os.DirFS(source)))
-	if _, err := Run(t, dir, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
-		Skip(t, err)
+	lock := must.Get(os.ReadFile(filepath.Join(source, "package-lock.json")))(t)
+	caches := must.Get(os.UserCacheDir())(t)
+	cache := filepath.Join(caches, "spillgate", fmt.Sprintf("node-%x", sha256.Sum256(lock)))
+	if _, err := os.Stat(cache); err != nil {
+		must.Do(t, os.MkdirAll(filepath.Dir(cache), 0o755))
+		installed := must.Get(os.MkdirTemp(filepath.Dir(cache), "install"))(t)
+		defer os.RemoveAll(installed)
+		must.Do(t, os.CopyFS(installed, os.DirFS(source)))
+		if _, err := Run(t, installed, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
+			Skip(t, err)
+		}
+		err := os.Rename(installed, cache)
+		must.True(t, err == nil || errors.Is(err, fs.ErrExist), "%v", err) // another process may have been faster
 	}
+	must.Do(t, os.Symlink(filepath.Join(cache, "node_modules"), filepath.Join(dir, "node_modules")))
 	return dir
 }
 
