@@ -134,6 +134,9 @@ func (a *ask) after(now int64, holds func(then int64) bool) time.Duration {
 		return core.Never
 	}
 	most := maxWait - int(begun-now)
+	if period := int(a.limit.Period.Microseconds()); period < most && holds(begun+int64(period)) { // as almost always
+		most = period
+	}
 	i := sort.Search(most, func(i int) bool { return holds(begun + int64(i)) })
 	return time.Duration(begun+int64(i)-now) * time.Microsecond
 }
