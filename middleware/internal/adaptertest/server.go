@@ -41,12 +41,12 @@ func serveHandler(t testing.TB, h http.Handler, http2 bool, configure ...func(*h
 	for _, f := range configure {
 		f(s.Config)
 	}
-	if s.EnableHTTP2 = http2; http2 {
-		s.StartTLS()
-	} else {
-		s.Start()
-	}
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(!http2)
+	s.Config.Protocols.SetUnencryptedHTTP2(http2)
+	s.Start()
 	s.Client().Timeout = timeout
+	s.Client().Transport.(*http.Transport).Protocols = s.Config.Protocols
 	t.Cleanup(s.Close)
 	return s
 }
