@@ -28,6 +28,9 @@ func Skip(t testing.TB, err error) {
 // If they cannot be installed, Node skips the test, except in CI.
 func Node(t testing.TB, source string) (dir string) {
 	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		Skip(t, err)
+	}
 	dir = t.TempDir()
 	must.Do(t, os.CopyFS(dir, os.DirFS(source)))
 	lock := must.Get(os.ReadFile(filepath.Join(source, "package-lock.json")))(t)
