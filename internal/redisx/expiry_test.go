@@ -148,7 +148,7 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	expect.AtLeast(t, server.TTL(pairKey), 75*time.Minute, "the key is kept for (the hold is charged to the half hours, too, of which one ends in 15 min)")
 }
 
-// Settlements and resets do not make a key expire earlier.
+// Settlements and resets do not make a key expire earlier. A settlement that leaves nothing to remember deletes it.
 func TestSettlementsAndResetsKeepTheExpiry(t *testing.T) {
 	for why, row := range map[string]struct {
 		hold bool
@@ -174,6 +174,10 @@ func TestSettlementsAndResetsKeepTheExpiry(t *testing.T) {
 		if after := server.TTL(server.Keys()[0]); before != row.want && !row.hold || before > row.want || after != before {
 			t.Errorf("%s: expires in %v, before in %v, want %v", why, after, before, row.want)
 		}
+		s, server = frozen(t)
+		r = take(t, s, c)[0]
+		must.Do(t, row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Held: c.Hold}))
+		expect.Equal(t, len(server.Keys()) == 0, why != "reset", "%s of everything: the key is deleted", why)
 	}
 }
 
