@@ -62,8 +62,8 @@ func (c *carried) ofLimiter(room *[1]Result) Decision {
 }
 
 // NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries
-// decisions, NewContext joins d with them: the request is allowed if all allow it, and At is the instant of the
-// tightest result. A decision that ctx already carries is not added again.
+// decisions, NewContext joins d with them: the request is allowed if all allow it, and At is the instant of the tightest
+// result or, for a denial, of the result that RetryAfter counts from. A decision that ctx already carries is not added again.
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {
