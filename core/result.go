@@ -93,8 +93,8 @@ func tighter(a, b *Result) bool {
 	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
 }
 
-// Quota returns the number that Remaining counts down from: the capacity plus what is granted, but at least what was
-// used. The difference to Remaining is what a client sees as used.
+// Quota returns the number that Remaining counts down from: the capacity plus what is granted. In windows and logs, it is
+// at least what was used; a token bucket may have used more. The difference to Remaining is what a client sees as used.
 func (r *Result) Quota() int { return r.Limit.Capacity() + r.Granted + r.Over }
 
 // recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.

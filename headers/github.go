@@ -9,7 +9,7 @@ import (
 
 // GitHub sets the fields of the GitHub REST API:
 //
-//	X-RateLimit-Limit      core.Result.Quota of the tightest limit: its capacity and what is granted, but at least what was used
+//	X-RateLimit-Limit      core.Result.Quota of the tightest limit: its capacity and what is granted; of a window or log, at least what was used
 //	X-RateLimit-Remaining  the remaining requests; 0 on a denial
 //	X-RateLimit-Used       Limit - Remaining
 //	X-RateLimit-Reset      UTC epoch seconds, rounded up: when the whole capacity is back or, if nothing remains, when
