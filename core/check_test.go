@@ -63,6 +63,9 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 		{"match panics", func(r *core.Rule) { r.Match = func(*http.Request) bool { panics(); return false } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
 		{"cost panics", func(r *core.Rule) { r.Cost = func(*http.Request) int { panics(); return 0 } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
 		{"tier panics", func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panics(); return nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
+		{"no key for a dry run", func(r *core.Rule) {
+			r.Key, r.DryRun = func(*http.Request) (string, error) { return "", core.ErrNoKey }, true
+		}, core.ErrNoKey, `rule "r": no key`},
 		{"a negative cost would give back", func(r *core.Rule) { r.Cost = cost(-1) }, core.ErrInvalid, `rule "r": cost must not be negative, got -1`},
 		{"a tier with a bad limit", func(r *core.Rule) {
 			r.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerHour(1), core.PerMinute(-5)} }

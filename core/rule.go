@@ -65,7 +65,7 @@ type Rule struct {
 	// they return ErrInvalid.
 	Override func(key string) []Limit
 
-	// DryRun makes the rule evaluate, charge and report, but never deny.
+	// DryRun makes the rule evaluate, charge and report, but never deny. A request without a key still gets an error.
 	DryRun bool
 
 	// CostAfter returns the final cost of a request once its response has ended; 0 makes the request free. Until then,
