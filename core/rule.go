@@ -68,9 +68,9 @@ type Rule struct {
 	// DryRun makes the rule evaluate, charge and report, but never deny. A request without a key still gets an error.
 	DryRun bool
 
-	// CostAfter returns the final cost of a request once its response has ended; 0 makes the request free. Until then,
-	// the cost that Cost returned is held, which counts like a charge. If CostAfter is nil, that cost is final. If
-	// CostAfter panics or returns a negative number, the held cost is charged and observers get an error.
+	// CostAfter returns the final cost of a request once its response has ended; 0 makes the request free. Until then, the cost that
+	// Cost returned is held, or the smallest capacity of the limits, AtOnce aside, if that is less, and counts like a charge. If CostAfter
+	// is nil, the cost is final. If it panics or returns a negative number, the held cost is charged and observers get an error.
 	//
 	// CostAfter needs an adapter that watches responses, such as the adapters of this module. If you call Limiter.Check
 	// yourself, call Limiter.Settle at the end.
