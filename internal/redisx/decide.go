@@ -28,7 +28,7 @@ func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.S
 	if err != nil || len(claims) == 0 {
 		return dst, sent, err
 	}
-	j.addSettlements(s.layout, unused)
+	j.addSettlements(unused)
 	if err = s.do(ctx, j); err != nil {
 		return dst, sent, err
 	}
@@ -54,8 +54,8 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 		return 0, nil, err
 	}
 	j := s.layout.newJob(false) // of one key
-	j.add(s.layout, loan.Rule, loan.Key, limits, op{does: lend, final: int64(loan.Cost)})
-	j.addSettlements(s.layout, unused)
+	j.add(loan.Rule, loan.Key, limits, op{does: lend, final: int64(loan.Cost)})
+	j.addSettlements(unused)
 	if err := s.do(ctx, j); err != nil {
 		return 0, nil, err
 	}
@@ -67,7 +67,8 @@ func (s *decider) Lend(ctx context.Context, loan core.Claim, unused []core.Settl
 // Refund implements lease.Store. Each refund is a request of its own, so that refunds of equal limits share a plan and a run.
 func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error {
 	return each(len(unused), func(i int) error {
-		j := s.layout.newSettle(unused[i : i+1])
+		j := s.layout.newJob(true)
+		j.addSettlements(unused[i : i+1])
 		err := s.do(ctx, j)
 		if err == nil {
 			j.release()
@@ -81,7 +82,7 @@ func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error 
 func (s *decider) do(ctx context.Context, j *job) (err error) {
 	for how := s.server.how(); ; {
 		if how != anyKeys {
-			how.split(j, s.layout)
+			how.split(j)
 		}
 		switch {
 		case len(j.parts) == 0:

@@ -25,7 +25,7 @@ func refundOf(c core.Claim, at, n int64) []core.Settlement {
 // returningJob returns a job that decides a claim and first refunds requests.
 func (s *Store) returningJob(t *testing.T, c core.Claim, at, n int64) *job {
 	j := s.jobOf(t, c)
-	j.addSettlements(s.decider.layout, refundOf(c, at, n))
+	j.addSettlements(refundOf(c, at, n))
 	j.prepare(false)
 	return j
 }
@@ -190,7 +190,7 @@ func TestEachClaimOfARequestReturnsByItself(t *testing.T) {
 		atA, _ := s.ahead(t, claims[0], 10)
 		atB, _ := s.ahead(t, claims[2], 20)
 		j := s.jobOf(t, claims...)
-		j.addSettlements(s.decider.layout, append(refundOf(claims[0], atA, 4), refundOf(claims[2], atB, 6)...))
+		j.addSettlements(append(refundOf(claims[0], atA, 4), refundOf(claims[2], atB, 6)...))
 		j.prepare(false)
 		s.mustRun(t, j)
 		for i, want := range []int64{93, 99, 85, 99} {

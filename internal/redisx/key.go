@@ -30,11 +30,11 @@ type layout struct {
 	start  string // up to and including the opening brace
 	secret []byte
 
-	wall *testClock // of this process
+	wall testClock // of this process
 }
 
-func newLayout(prefix string, secret []byte) layout {
-	return layout{start: prefix + ":7:{", secret: secret, wall: new(testClock)}
+func newLayout(prefix string, secret []byte) *layout {
+	return &layout{start: prefix + ":7:{", secret: secret}
 }
 
 // key returns the key of a pair.

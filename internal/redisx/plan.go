@@ -67,7 +67,7 @@ func (j *job) appendPlan(b []byte, o *op, l *algorithm.Limit, begins bool) []byt
 	case l.Kind == algorithm.CellsKind: // in flight, or of a ban
 		kind = 0
 	case l.Calendar != 0:
-		s := startsOf(l, j.wall)
+		s := startsOf(l, &j.layout.wall)
 		starts = s.starts
 		unit, ban = int64(len(starts)), s.minute
 	case l.Algorithm == algorithm.SlidingLog: // its key follows the keys of all pairs: see lua/pair.lua

@@ -118,7 +118,8 @@ func TestSettlementsGoFirst(t *testing.T) {
 	for i := range 300 {
 		s.decider.queues.add(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}), time.Now(), true)
 	}
-	owed := s.decider.layout.newSettle([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
+	owed := s.decider.layout.newJob(true)
+	owed.addSettlements([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
 	owed.prepare(false)
 	s.decider.queues.add(t.Context(), owed, time.Now(), true)
 	q.lead = q.elect()
@@ -431,9 +432,11 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 		for cost := range 5 {
 			wait := time.Duration(cost) * time.Second
 			take := must.Get(s.decider.layout.newTake(claimsOf(2+1000*cost, wait)))(t)
-			for _, j := range []*job{take, s.decider.layout.newSettle(settlementsOf(2+1000*cost, wait))} {
+			settle := s.decider.layout.newJob(true)
+			settle.addSettlements(settlementsOf(2+1000*cost, wait))
+			for _, j := range []*job{take, settle} {
 				if how != anyKeys {
-					how.split(j, s.decider.layout)
+					how.split(j)
 				}
 				if len(j.parts) == 0 {
 					jobs = append(jobs, j)

@@ -404,7 +404,7 @@ func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 }
 
 // decode returns the rule and the identity of key, or false if they were hashed.
-func decode(l layout, key string) (rule, identity string, ok bool) {
+func decode(l *layout, key string) (rule, identity string, ok bool) {
 	identity, rule, _ = strings.Cut(strings.TrimPrefix(key, l.start), "}:")
 	if identity != "" && (identity[0] == '#' || identity[0] == '*') {
 		return "", "", false

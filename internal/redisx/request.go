@@ -57,7 +57,7 @@ var noLimits = make([]algorithm.Limit, 1)
 type job struct {
 	ops     []op // those that are decided come first
 	owed    bool // it settles what earlier jobs have charged or held
-	wall    *testClock
+	layout  *layout
 	route   string   // jobs with the same route may share a run: see routing
 	keys    []string // of pairs, then of sliding logs
 	plan    any      // the shape of what is asked of the keys: see lua/plan.lua; a string, as an argument of a command
@@ -97,7 +97,7 @@ var jobPool = sync.Pool{New: func() any { return new(job) }}
 // newJob returns a job without ops.
 func (l *layout) newJob(owed bool) *job {
 	j := jobPool.Get().(*job)
-	j.owed, j.wall = owed, l.wall
+	j.layout, j.owed = l, owed
 	return j
 }
 
@@ -131,21 +131,14 @@ func (l *layout) newTake(claims []core.Claim) (*job, error) {
 		case c.Hold:
 			o.does = hold
 		}
-		j.add(l, c.Rule, c.Key, limits, o)
+		j.add(c.Rule, c.Key, limits, o)
 		results += len(limits)
 	}
 	return j, nil
 }
 
-// newSettle returns the job of a Settle of valid settlements.
-func (l *layout) newSettle(settlements []core.Settlement) *job {
-	j := l.newJob(true)
-	j.addSettlements(l, settlements)
-	return j
-}
-
-// addSettlements adds ops that settle. It leaves out settlements that change nothing.
-func (j *job) addSettlements(l *layout, settlements []core.Settlement) {
+// addSettlements adds ops for valid settlements. It leaves out settlements that change nothing.
+func (j *job) addSettlements(settlements []core.Settlement) {
 	for i := range settlements {
 		s := &settlements[i]
 		o := op{does: adjust, of: i, cost: min(int64(max(s.Cost, 1)), algorithm.MaxExact), final: min(int64(s.Final), algorithm.MaxExact), dryRun: s.DryRun}
@@ -166,14 +159,14 @@ func (j *job) addSettlements(l *layout, settlements []core.Settlement) {
 		}
 		if o.does != adjust || o.final != o.cost {
 			limits, _ := compiled.Limits(s)
-			j.add(l, s.Rule, s.Key, limits, o)
+			j.add(s.Rule, s.Key, limits, o)
 		}
 	}
 }
 
 // add adds an op. Those that are decided must come first.
-func (j *job) add(l *layout, rule, identity string, limits []algorithm.Limit, o op) {
-	if o.key, o.limits = l.key(rule, identity), limits; len(limits) == 0 {
+func (j *job) add(rule, identity string, limits []algorithm.Limit, o op) {
+	if o.key, o.limits = j.layout.key(rule, identity), limits; len(limits) == 0 {
 		o.limits = noLimits
 	}
 	j.ops = append(j.ops, o)

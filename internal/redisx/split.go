@@ -22,28 +22,26 @@ const (
 	byKey                     // one pair's: a slot that is migrating
 )
 
-// routeOf returns a name that is the same for all keys that one run may use together. On a Cluster, that is not the slot: there are so many
-// that requests of two identities seldom share one.
-func (how routing) routeOf(key string, l *layout) string {
-	if how == byIdentity {
-		return l.tagOf(key)
-	}
-	return key
-}
-
 // split sets the route of j and, if its keys have several, its parts. The parts share the ops of j, which split puts
-// into the order of their routes. A job whose route may have any keys needs no split.
-func (how routing) split(j *job, l *layout) {
-	j.parts, j.route = nil, how.routeOf(j.ops[0].key, l)
-	isElsewhere := func(o op) bool { return o.key != j.ops[0].key && how.routeOf(o.key, l) != j.route }
+// into the order of their routes. A job whose route may have any keys needs no split. On a Cluster, a route is not a slot: there are
+// so many that requests of two identities seldom share one.
+func (how routing) split(j *job) {
+	routeOf := func(o op) string {
+		if how == byIdentity {
+			return j.layout.tagOf(o.key)
+		}
+		return o.key
+	}
+	j.parts, j.route = nil, routeOf(j.ops[0])
+	isElsewhere := func(o op) bool { return o.key != j.ops[0].key && routeOf(o) != j.route }
 	if !slices.ContainsFunc(j.ops, isElsewhere) {
 		return
 	}
-	slices.SortStableFunc(j.ops, func(a, b op) int { return strings.Compare(how.routeOf(a.key, l), how.routeOf(b.key, l)) })
+	slices.SortStableFunc(j.ops, func(a, b op) int { return strings.Compare(routeOf(a), routeOf(b)) })
 	for i := range j.ops {
-		route := how.routeOf(j.ops[i].key, l)
+		route := routeOf(j.ops[i])
 		if n := len(j.parts); n == 0 || j.parts[n-1].route != route {
-			j.parts = append(j.parts, job{ops: j.ops[i:i], owed: j.owed, wall: j.wall, route: route})
+			j.parts = append(j.parts, job{ops: j.ops[i:i], owed: j.owed, layout: j.layout, route: route})
 		}
 		p := &j.parts[len(j.parts)-1]
 		p.ops = p.ops[:len(p.ops)+1]
@@ -154,7 +152,7 @@ func (s *decider) settleParts(ctx context.Context, parts []job) error {
 // leaves. If a request may wait, each limit is refunded by itself, because each has a turn of its own.
 func (s *decider) settlePart(ctx context.Context, j *job, admitted bool) *job {
 	decided := j.ops[:len(j.ops)-j.settled]
-	back := &job{owed: true, wall: j.wall, route: j.route, ops: slices.Clone(decided)}
+	back := &job{owed: true, layout: j.layout, route: j.route, ops: slices.Clone(decided)}
 	for _, o := range decided {
 		one := op{does: adjust, key: o.key, limits: o.limits, cost: o.cost, at: o.at}
 		switch {

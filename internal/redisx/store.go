@@ -48,10 +48,10 @@ type Store struct {
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
 	queues := &queues{server: server, byRoute: make(map[string]*queue)}
-	d := &decider{layout: &layout, server: server, queues: queues}
+	d := &decider{layout: layout, server: server, queues: queues}
 	s := &Store{decider: d, leases: lease.New(d)}
 	if o.DenyCache > 0 {
-		s.denials = &denyCache{layout: &layout, slots: make([]denySlot, o.DenyCache)}
+		s.denials = &denyCache{layout: layout, slots: make([]denySlot, o.DenyCache)}
 	}
 	return s
 }
@@ -112,7 +112,8 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 			banned = append(banned, pairs[i])
 		}
 	}
-	j := s.decider.layout.newSettle(s.leases.Refund(settlements))
+	j := s.decider.layout.newJob(true)
+	j.addSettlements(s.leases.Refund(settlements))
 	s.leases.End(banned) // and after the call, leases that have begun meanwhile
 	defer s.leases.End(banned)
 	if len(j.ops) == 0 {
@@ -143,7 +144,7 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	defer s.leases.End(pairs)
 	return errors.Join(each(len(pairs), func(i int) error {
 		j := s.decider.layout.newJob(true)
-		j.add(s.decider.layout, pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
+		j.add(pairs[i].Rule, pairs[i].Key, nil, op{does: reset})
 		return s.decider.do(ctx, j)
 	})...)
 }
