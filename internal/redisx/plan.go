@@ -15,41 +15,39 @@ func (j *job) prepare(peek bool) {
 		letter = 'p'
 	}
 	decided, text := 0, j.text[:0]
-	j.keys = j.keys[:0]
+	j.keys, j.load, j.settled, j.stored = j.keys[:0], 0, 0, 0
 	for i := range j.ops {
 		o := &j.ops[i]
-		if o.place = j.keyIndex(o.key); o.isDecided() {
+		o.place = j.keyIndex(o.key)
+		if o.begins = i == 0 || o.place != j.ops[i-1].place; o.begins {
+			j.stored++
+		}
+		if o.isDecided() {
 			decided += len(o.limits)
+		} else {
+			j.settled++
 		}
 		for _, n := range [...]int64{o.cost, o.final, o.at, o.maxWait + o.turn} {
 			text = binary.LittleEndian.AppendUint64(text, uint64(n)) // see lua/word.lua
 		}
 	}
 	j.words, text = argument(text, j.words), append(text[:0], letter)
-	j.load, j.settled, j.stored, j.usages = 0, 0, 0, slices.Grow(j.usages[:0], decided)[:decided]
+	j.usages = slices.Grow(j.usages[:0], decided)[:decided]
 	rest := j.usages
 	for i := range j.ops {
 		o := &j.ops[i]
 		if o.isDecided() {
 			o.usages, rest = rest[:len(o.limits)], rest[len(o.limits):]
-		} else {
-			j.settled++
 		}
 		for n := range o.limits {
 			l := &o.limits[n]
 			text = j.appendPlan(text, o, l, n == 0)
 			j.load += o.load(l)
-			if n == 0 && j.beginsPair(i) {
-				j.stored++
-			}
 			j.stored += stateWords(l)
 		}
 	}
 	j.plan, j.text = argument(text, j.plan), text
 }
-
-// beginsPair reports whether op i is the first of its pair.
-func (j *job) beginsPair(i int) bool { return i == 0 || j.ops[i].place != j.ops[i-1].place }
 
 // argument returns b as a string: old, which an earlier job has left, if that is the same.
 func argument(b []byte, old any) any {

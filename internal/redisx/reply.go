@@ -89,13 +89,12 @@ func (j *job) read() error {
 			o.moved, moved = moved[0], moved[1:]
 			ok = exact(o.moved)
 		}
-		o.at = j.at
+		if o.at = j.at; code == stored && o.begins {
+			reply = reply[1:] // until when the pair is kept
+		}
 		for n := range o.usages {
 			u, l := &o.usages[n], &o.limits[n]
 			if code == stored {
-				if n == 0 && j.beginsPair(i) {
-					reply = reply[1:] // until when the pair is kept
-				}
 				ok = ok && o.does != lend && u.readState(reply[:stateWords(l)], o, l)
 				reply = reply[stateWords(l):]
 			} else {

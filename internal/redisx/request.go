@@ -20,6 +20,7 @@ type op struct {
 	cost, maxWait, final, at, turn int64
 	key                            string
 	place                          int               // of key among the keys of the job
+	begins                         bool              // its key is not the key of the op before it
 	limits                         []algorithm.Limit // compiled, and shared by all requests; noLimits for a ban
 
 	usages []usage // if it is decided: the reply for each limit; then at is by the server's clock
