@@ -80,7 +80,7 @@ func (s *decider) Refund(ctx context.Context, unused []core.Settlement) []error 
 // do decides or settles j in one run if its keys may share one, or else in parts. Each part of a settlement is settled by itself. The error
 // is a lease.NotRefunded if j was to refund unused requests of leases and has certainly not.
 func (s *decider) do(ctx context.Context, j *job) (err error) {
-	for how := s.server.how(); ; {
+	for how := routing(s.server.routing.Load()); ; {
 		if how != anyKeys {
 			how.split(j)
 		}
@@ -98,7 +98,7 @@ func (s *decider) do(ctx context.Context, j *job) (err error) {
 			return nil
 		case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
 			how = byIdentity
-			s.server.setRouting(how)
+			s.server.routing.Store(uint32(how))
 		case isMigrating(err) && how != byKey && (len(j.parts) > 0 || len(j.keys) > 1):
 			how = byKey
 		case j.settled > 0 && len(j.parts) == 0 && (j.unsent || isReply(err) && !hasRun(err)):

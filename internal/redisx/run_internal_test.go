@@ -177,7 +177,7 @@ func TestRunOverSeveralSlotsIsRetriedIdentityByIdentity(t *testing.T) {
 	for i, err := range each(len(jobs), func(i int) error { return s.decider.do(t.Context(), jobs[i]) }) {
 		expect.True(t, err == nil && jobs[i].usages[0].Remaining == 4, "%v: %+v, %v, want 4 remaining", jobs[i].keys, jobs[i].usages, err)
 	}
-	expect.Equal(t, s.decider.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
+	expect.Equal(t, routing(s.decider.server.routing.Load()), byIdentity, "after CROSSSLOT the routing (by identity)")
 }
 
 // The caller that leads a run may give up: the others still get their replies.
@@ -290,7 +290,7 @@ func (row sharedFailure) test(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
 	claims := []core.Claim{{Key: "k", Limits: rule.Limits}}
 	if row.twoSlots {
-		s.decider.server.setRouting(byIdentity)
+		s.decider.server.routing.Store(uint32(byIdentity))
 		claims = append(claims, core.Claim{Key: "other", Limits: rule.Limits})
 	}
 	for failed := row.mostRuns; ; failed += row.mostRuns {
@@ -438,7 +438,7 @@ func TestDeadlineBeforeACall(t *testing.T) {
 		"reset":  func() error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
 		"run":    func() error { return s.decider.server.run(ctx, []*job{s.jobOf(t, one)}) },
 		"two slots": func() error {
-			s.decider.server.setRouting(byIdentity)
+			s.decider.server.routing.Store(uint32(byIdentity))
 			_, err := s.Take(ctx, []core.Claim{one, other}, nil)
 			return err
 		},
@@ -532,7 +532,7 @@ func TestSettlementOverSeveralSlots(t *testing.T) {
 		settlements = append(settlements, core.Settlement{Key: c.Key, Limits: c.Limits, At: stopped(), Cost: 1})
 	}
 	must.Do(t, s.Settle(t.Context(), settlements))
-	expect.Equal(t, s.decider.server.how(), byIdentity, "after CROSSSLOT the routing (by identity)")
+	expect.Equal(t, routing(s.decider.server.routing.Load()), byIdentity, "after CROSSSLOT the routing (by identity)")
 	for _, c := range claims {
 		expect.Equal(t, s.remains(t, c), 9, "%s: remaining", c.Key)
 	}

@@ -22,7 +22,7 @@ import (
 // A server runs the script. It is a single server, or all servers of a Redis Cluster or a Ring.
 type server struct {
 	client  redis.UniversalClient
-	routing atomic.Uint32
+	routing atomic.Uint32 // a routing, because the server may turn out to be a Redis Cluster
 	script  *script
 	maxRuns int           // runs of a queue in flight: half the connections that the client may have
 	timeout time.Duration // of the client, for a new connection
@@ -63,11 +63,11 @@ func newServer(client redis.UniversalClient) *server {
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		s.setRouting(byIdentity)
+		s.routing.Store(uint32(byIdentity))
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	case *redis.Ring:
-		s.setRouting(byIdentity)
+		s.routing.Store(uint32(byIdentity))
 		o := c.Options()
 		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
 	}
@@ -75,11 +75,6 @@ func newServer(client redis.UniversalClient) *server {
 	s.maxRuns = max(cmp.Or(pool, 10*runtime.GOMAXPROCS(0))/2, fewRuns) // likewise
 	return s
 }
-
-func (s *server) setRouting(how routing) { s.routing.Store(uint32(how)) }
-
-// how returns the routing of the server, which may turn out to be a Redis Cluster.
-func (s *server) how() routing { return routing(s.routing.Load()) }
 
 // errLate is the error of a call that is late because this process is overloaded.
 var errLate = fmt.Errorf("%w: %w", breaker.ErrTooMany, context.DeadlineExceeded)
