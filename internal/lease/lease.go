@@ -48,21 +48,14 @@ type lease struct {
 // pauseSpans is the length of a pause between refills, in spans: at least one Lease.
 const pauseSpans = 2
 
-// roll moves l to the span that contains now. It keeps the use in the last span seen as an estimate, even if that was
-// long ago, because the process may have had no CPU since.
-func (l *lease) roll(now, length int64) {
-	span := uint16(now / length)
-	if span == l.span {
-		return
-	}
-	l.used = [2]uint32{0, l.used[0]}
-	l.pause -= uint8(min(uint16(l.pause), span-l.span))
-	l.span = span
-}
-
-// advance advances l to now: it ends the loans that have expired.
+// advance advances l to now: it ends the loans that have expired. In another span, it keeps the use in the last span seen as an
+// estimate, even if that was long ago, because the process may have had no CPU since.
 func (l *lease) advance(now, length int64) {
-	l.roll(now, length)
+	if span := uint16(now / length); span != l.span {
+		l.used = [2]uint32{0, l.used[0]}
+		l.pause -= uint8(min(uint16(l.pause), span-l.span))
+		l.span = span
+	}
 	for l.until > 0 && l.until <= now {
 		l.drop(now, length)
 	}
