@@ -196,12 +196,7 @@ func (t *Table) HasKeys() bool { return t.keys.Load() > 0 }
 
 // Concerns reports whether Take is to decide claims, and not the store alone.
 func (t *Table) Concerns(claims []core.Claim) bool {
-	for i := range claims {
-		if claims[i].Lease > 0 {
-			return true
-		}
-	}
-	return t.HasKeys()
+	return t.HasKeys() || slices.ContainsFunc(claims, func(c core.Claim) bool { return c.Lease > 0 })
 }
 
 // Stats describes the leases.
