@@ -242,13 +242,10 @@ func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.C
 			took = ended.Sub(begun)
 		}
 		var down bool
-		switch {
-		case err == nil:
-			down = call.Succeed(ended)
-		case errors.Is(err, ErrInvalid), errors.Is(err, breaker.ErrTooMany): // they say nothing about the health of the store
+		if errors.Is(err, ErrInvalid) || errors.Is(err, breaker.ErrTooMany) { // they say nothing about the health of the store
 			down = call.Dismiss()
-		default:
-			down = call.Fail(ended, err)
+		} else {
+			down = call.End(ended, err)
 		}
 		k.noteOutage(ctx, ended, down)
 	}()

@@ -5,11 +5,7 @@
 //		return err // the call must not be made
 //	}
 //	err = ask()
-//	if err != nil {
-//		call.Fail(time.Now(), err)
-//	} else {
-//		call.Succeed(time.Now())
-//	}
+//	call.End(time.Now(), err)
 //
 // A Breaker counts failed round trips, not failed calls: a store that serves many callers in one round trip marks their
 // errors with the Trip that they share.
@@ -113,8 +109,8 @@ func (b *Breaker) withholds(now time.Time) bool {
 	}
 }
 
-// end counts c as ended.
-func (c Call) end() *Breaker {
+// leave counts c as ended.
+func (c Call) leave() *Breaker {
 	if c.owed {
 		c.breaker.owed--
 	} else {
@@ -127,44 +123,39 @@ func (c Call) end() *Breaker {
 func (c Call) Dismiss() (down bool) {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
-	return c.end().down()
+	return c.leave().down()
 }
 
-// Succeed ends a call that the store has answered. It allows one more call in flight, and closes the breaker at the end
-// of the ramp.
-func (c Call) Succeed(now time.Time) (down bool) {
+// End ends a call that failed with err or, if err is nil, that the store has answered. An answer allows one more call in flight, and
+// closes the breaker at the end of the ramp.
+func (c Call) End(now time.Time, err error) (down bool) {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
-	b := c.end()
+	b := c.leave()
 	if c.owed && b.tripped {
 		return b.down()
 	}
-	b.turnWindow(now)
-	b.window.ended++
-	b.row = 0
-	if !b.tripped || b.allowed == 0 { // a call that began before a pause does not end it
-		return b.down()
+	w := &b.window
+	if now.Sub(w.begun) >= tripWindow {
+		w.begun, w.ended, w.failed, w.trips = now, 0, 0, 0
 	}
-	if b.allowed == 1 {
-		b.since = now
+	w.ended++
+	if err != nil {
+		b.fail(now, err)
+	} else if b.row = 0; b.tripped && b.allowed > 0 { // a call that began before a pause does not end it
+		if b.allowed == 1 {
+			b.since = now
+		}
+		if b.allowed++; b.allowed == rampEnd {
+			b.tripped = false
+			w.ended, w.failed, w.trips = 0, 0, 0
+		}
 	}
-	if b.allowed++; b.allowed == rampEnd {
-		b.tripped = false
-		b.window.ended, b.window.failed, b.window.trips = 0, 0, 0
-	}
-	return false
+	return b.down()
 }
 
-// Fail ends a call that failed with err.
-func (c Call) Fail(now time.Time, err error) (down bool) {
-	c.breaker.mu.Lock()
-	defer c.breaker.mu.Unlock()
-	b := c.end()
-	if c.owed && b.tripped {
-		return b.down()
-	}
-	b.turnWindow(now)
-	b.window.ended++
+// fail records a call that failed with err, and trips b if there are too many.
+func (b *Breaker) fail(now time.Time, err error) {
 	b.window.failed++
 	b.err = err
 	shared, ok := As[*tripError](err)
@@ -177,13 +168,6 @@ func (c Call) Fail(now time.Time, err error) (down bool) {
 	case b.tripped && (b.allowed == 0 || counted): // a call that began before the pause
 	case b.tripped, b.row >= tripRow, b.window.trips >= tripFailures && 2*b.window.failed >= b.window.ended:
 		b.trip(now)
-	}
-	return b.down()
-}
-
-func (b *Breaker) turnWindow(now time.Time) {
-	if w := &b.window; now.Sub(w.begun) >= tripWindow {
-		w.begun, w.ended, w.failed, w.trips = now, 0, 0, 0
 	}
 }
 

@@ -33,15 +33,10 @@ func (b *breakerAt) enter(why string) Call {
 // call makes a call that ends with err at once, and reports whether the breaker let it through.
 func (b *breakerAt) call(err error) bool {
 	c, withheld := b.Enter(b.now)
-	switch {
-	case withheld != nil:
-		return false
-	case err != nil:
-		c.Fail(b.now, err)
-	default:
-		c.Succeed(b.now)
+	if withheld == nil {
+		c.End(b.now, err)
 	}
-	return true
+	return withheld == nil
 }
 
 func (b *breakerAt) wantWithholds(want bool, why string) {
@@ -104,13 +99,10 @@ func TestTrips(t *testing.T) {
 				}
 			}
 			for i, err := range tt.calls {
-				switch {
-				case len(calls) == 0:
+				if len(calls) == 0 {
 					must.True(t, b.call(err), "call %d was withheld", i)
-				case err == nil:
-					calls[i].Succeed(b.now)
-				default:
-					calls[i].Fail(b.now, err)
+				} else {
+					calls[i].End(b.now, err)
 				}
 				b.now = b.now.Add(tt.every)
 			}
@@ -218,7 +210,7 @@ func TestProbesOnceThenRamps(t *testing.T) {
 		}
 		_, err := b.Enter(b.now)
 		must.True(t, err != nil, "more than %d calls at once were let through", allowed)
-		calls[0].Succeed(b.now)
+		calls[0].End(b.now, nil)
 		for _, c := range calls[1:] { // an error about the claims says nothing about the store
 			c.Dismiss()
 		}
@@ -261,14 +253,14 @@ func TestStragglers(t *testing.T) {
 	b.trips()
 	resume := b.resume
 	for _, c := range calls[:tripFailures] {
-		c.Fail(b.now, errDown)
+		c.End(b.now, errDown)
 	}
-	calls[tripFailures].Succeed(b.now)
+	calls[tripFailures].End(b.now, nil)
 	expect.Equal(t, b.resume, resume, "end of the pause")
 	expect.True(t, b.pause == firstPause && !b.call(nil), "calls from before the pause changed it: %+v", b.State(b.now))
 	b.now = resume
 	expect.True(t, !b.call(nil), "a probe was let through while somebody still waits for a call")
-	calls[late-1].Succeed(b.now)
+	calls[late-1].End(b.now, nil)
 	expect.Equal(t, b.State(b.now).Calls, 0, "calls in flight")
 }
 
@@ -277,7 +269,7 @@ func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
 	calls := []Call{b.enter("first"), b.enter("second")}
 	b.trips()
 	for _, c := range calls {
-		c.Succeed(b.now)
+		c.End(b.now, nil)
 		b.wantWithholds(true, "after a call from before the pause went well")
 	}
 	b.now = b.resume.Add(-1)
@@ -329,10 +321,10 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	expect.NoError(t, err, "a settlement at the bound")
 	expect.Equal(t, b.State(b.now).Calls, 2*MaxCalls+2, "calls in flight")
 	for _, c := range append(owed, c) {
-		c.Succeed(b.now)
+		c.End(b.now, nil)
 	}
 	expect.ErrorIs(t, expect.ErrorOf(b.Enter(b.now)), ErrTooMany, "after settlements had ended")
-	calls[0].Succeed(b.now)
+	calls[0].End(b.now, nil)
 	expect.True(t, b.call(nil), "a call was denied after another had ended")
 }
 
@@ -344,7 +336,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 		t.Helper()
 		end(must.Get(b.EnterOwed(b.now))(t))
 	}
-	succeed, fail := func(c Call) { c.Succeed(b.now) }, func(c Call) { c.Fail(b.now, errDown) }
+	succeed, fail := func(c Call) { c.End(b.now, nil) }, func(c Call) { c.End(b.now, errDown) }
 	for range 2 * tripRow {
 		owed(succeed)
 		owed(fail)
@@ -356,7 +348,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	probe := b.enter("the probe")
 	owed(succeed)
 	b.wantWithholds(true, "with a probe in flight, after a settlement")
-	probe.Succeed(b.now)
+	probe.End(b.now, nil)
 	for range 2 * tripRow {
 		owed(fail)
 	}
@@ -364,7 +356,7 @@ func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
 	expect.Fails(t, expect.ErrorOf(b.Enter(b.now)), "a third call was let through")
 	owed(succeed)
 	for _, c := range append(calls, held) {
-		c.Succeed(b.now)
+		c.End(b.now, nil)
 	}
 	expect.True(t, b.call(nil), "a call was denied in the ramp")
 }
@@ -378,7 +370,7 @@ func TestLateCallerOfACountedTrip(t *testing.T) {
 	b.trips()
 	b.now = b.resume
 	b.allowed = 2 // as after a probe
-	late.Fail(b.now, trip.Fail(errDown))
+	late.End(b.now, trip.Fail(errDown))
 	expect.True(t, !b.down(), "a failure that was counted before began another pause")
 }
 
@@ -399,7 +391,7 @@ func TestState(t *testing.T) {
 	want(false, b.resume, "after the pause, without traffic")
 	probe := b.enter("probe")
 	want(true, begun, "while one call probes the store, others are withheld")
-	probe.Fail(b.now, errDown)
+	probe.End(b.now, errDown)
 	want(true, begun, "the probe has failed: the outage goes on")
 	b.now = b.resume
 	back := b.now
@@ -409,9 +401,9 @@ func TestState(t *testing.T) {
 	want(false, back, "one call in flight, a second is let through")
 	second := b.enter("second")
 	want(true, back, "a third would be withheld")
-	first.Succeed(b.now)
+	first.End(b.now, nil)
 	want(false, back, "three may be in flight")
 	b.now = b.now.Add(time.Second)
-	second.Fail(b.now, errDown)
+	second.End(b.now, errDown)
 	want(true, b.now, "another outage")
 }

@@ -416,7 +416,7 @@ func TestStallIsOneFailure(t *testing.T) {
 				}
 				call := must.Get(b.Enter(sent))(t)
 				j := &job{begun: sent, queue: q, run: &run{sent: sent}}
-				down = call.Fail(time.Now(), all.failed(j, context.DeadlineExceeded))
+				down = call.End(time.Now(), all.failed(j, context.DeadlineExceeded))
 			}
 			expect.True(t, down == apart, "five runs, sent one after the other %v: the store is down %v", apart, down)
 		}
