@@ -63,8 +63,10 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	respond.Headers(w.Header(), &g, h.options.Headers)
 	switch {
-	case g.Admitted():
-		h.pass(w, &g)
+	case g.Watches():
+		h.watch(w, &g)
+	case g.Admitted(): // no rule needs the outcome, so the handler gets w itself
+		h.next.ServeHTTP(w, g.Request())
 	case h.options.Deny == nil:
 		d := g.Decision()
 		respond.Deny(w, r, &d)
@@ -74,12 +76,8 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass serves an admitted request. If no rule needs the outcome, the handler gets w itself.
-func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
-	if !g.Watches() {
-		h.next.ServeHTTP(w, g.Request())
-		return
-	}
+// watch serves an admitted request and settles what is held for it.
+func (h *limited) watch(w http.ResponseWriter, g *core.Guard) {
 	w, seen := watch.Writer(w, g.Request())
 	returned := false
 	defer func() {
