@@ -11,35 +11,32 @@ func (c *call) settleAll() error {
 		}
 	}
 	for i := range c.ops {
+		o := &c.ops[i]
 		if i > 0 { // earlier ops may have moved records
-			c.find(&c.ops[i], false)
+			c.find(o, false)
 		}
-		c.settle(&c.ops[i])
+		switch o.Kind {
+		case Adjust:
+			c.adjust(o, o.At)
+		case Release:
+			c.release(o)
+		case Renew:
+			if released, ok := o.cells.Release(o.At, o.Cost, o.Limits); ok {
+				o.cells.Hold(c.now, released, 1, o.Limits)
+				o.At = c.now
+				c.changed(o)
+			}
+		case Ban:
+			c.place(o)
+			o.cells.Ban(c.now, o.N)
+			c.changed(o)
+		case Grant:
+			c.grant(o)
+		case Reset:
+			c.reset(o)
+		}
 	}
 	return nil
-}
-
-func (c *call) settle(o *Op) {
-	switch o.Kind {
-	case Adjust:
-		c.adjust(o, o.At)
-	case Release:
-		c.release(o)
-	case Renew:
-		if released, ok := o.cells.Release(o.At, o.Cost, o.Limits); ok {
-			o.cells.Hold(c.now, released, 1, o.Limits)
-			o.At = c.now
-			c.changed(o)
-		}
-	case Ban:
-		c.place(o)
-		o.cells.Ban(c.now, o.N)
-		c.changed(o)
-	case Grant:
-		c.grant(o)
-	case Reset:
-		c.reset(o)
-	}
 }
 
 // adjust makes what was charged at an instant the final cost. A dry run is charged more than it was only if that fits.
