@@ -43,15 +43,6 @@ func (s *shard) noteEnds(id uint64) {
 	}
 }
 
-// noteEnds records when the records of all ops are idle.
-func (c *call) noteEnds() {
-	for i := range c.ops {
-		o := &c.ops[i]
-		o.shard.noteEnds(o.Pair.id)
-		o.shard.noteEnds(o.Pair.shared)
-	}
-}
-
 // insert adds an empty record. It moves others, so a sweep starts over if the table has grown.
 func (s *shard) insert(id, kind uint64) *record {
 	homes := s.homes

@@ -122,7 +122,11 @@ func (s *Store) Do(ops []Op, answers []Answer) (at int64, err error) {
 		err = c.settleAll()
 	}
 	if c.placed || ops[0].Kind > Hold {
-		c.noteEnds()
+		for i := range ops { // their records may be idle earlier now
+			o := &ops[i]
+			o.shard.noteEnds(o.Pair.id)
+			o.shard.noteEnds(o.Pair.shared)
+		}
 	}
 	return c.now, err
 }
