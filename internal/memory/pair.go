@@ -245,21 +245,17 @@ func (c *call) decideOne(o *Op, a *ask, cost int64) {
 		return
 	}
 	a.retry = a.WaitFor(cost, 0)
-	if o.delay(a); a.retry != 0 && !o.takeTurn(a) {
-		o.fits, c.denied = false, c.denied || !o.DryRun
-	}
-}
-
-// delay adds to how long it takes until a admits what is asked, because of what the pair holds and while it is banned.
-func (o *Op) delay(a *ask) {
-	if held := o.heldOf(a); held > 0 && a.retry == 0 {
+	if held := o.heldOf(a); held > 0 && a.retry == 0 { // only what the pair holds may be in the way
 		var u algorithm.Usage
-		if a.Report(&u, 0); u.Remaining < a.asked+held {
+		if a.Report(&u, 0); u.Remaining < cost+held {
 			a.retry = algorithm.HoldHint
 		}
 	}
 	if o.banned > a.retry { // grants may end before the ban
-		a.retry = a.WaitFor(a.asked, o.banned)
+		a.retry = a.WaitFor(cost, o.banned)
+	}
+	if a.retry != 0 && !o.takeTurn(a) {
+		o.fits, c.denied = false, c.denied || !o.DryRun
 	}
 }
 
