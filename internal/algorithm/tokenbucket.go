@@ -25,14 +25,11 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 		ticks, rest = ticks/uint64(l.Unit), int64(ticks%uint64(l.Unit))
 	}
 	hi, drained := bits.Mul64(ticks, uint64(rate))
-	if hi > 0 || drained > uint64(b.Level) {
+	level := b.Level - int64(drained)
+	if hi > 0 || drained > uint64(b.Level) || level <= rate && level*l.Unit <= rate*rest {
 		return Bucket{At: now, Busy: b.Busy}
 	}
-	b.Level -= int64(drained)
-	if b.Level <= rate && b.Level*l.Unit <= rate*rest {
-		return Bucket{At: now, Busy: b.Busy}
-	}
-	b.At = now - rest
+	b.Level, b.At = level, now-rest
 	return b
 }
 
