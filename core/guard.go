@@ -89,10 +89,6 @@ func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own
 // response and call Settle. If not, it passes on the ResponseWriter unchanged.
 func (g *Guard) Watches() bool { return g.own.receipt.held && g.own.receipt.watches() }
 
-// Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. Adapters that watch the
-// response call it when the handler has returned or panicked.
-func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(&g.own.request, o) }
-
 // End settles what the limiter still holds for the request. It also copies what the next handler has changed in Request
 // back to the request that Guard was called with: the route that a router has found, for example, or the files of a
 // multipart form, which the server removes. If nothing has changed, End does not write to that request. Adapters defer

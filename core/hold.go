@@ -99,9 +99,11 @@ func Failures(_ *http.Request, o Outcome) int {
 	return 0
 }
 
-// finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
-// returns; for a rule without CostAfter, it is the cost that was held.
-func (c *receipt) finish(r *http.Request, o Outcome) {
+// Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. The final cost is what the
+// CostAfter of each rule returns; for a rule without CostAfter, it is the cost that was held. Adapters that watch the response
+// call Settle when the handler has returned or panicked.
+func (g *Guard) Settle(o Outcome) {
+	c, r := &g.own.receipt, &g.own.request
 	var room [2]Settlement
 	held := c.unsettled(room[:0], func(i int, a *asked) (final int, wanted bool) {
 		if !a.hold {
