@@ -77,18 +77,13 @@ func (e *elements) next() (string, bool) {
 		}
 		e.line, e.lines = e.lines[last], e.lines[:last]
 	}
-	comma := lastComma(e.line, e.quoted)
+	comma := strings.LastIndexByte(e.line, ',')
+	if e.quoted {
+		comma = lastCommaUnquoted(e.line)
+	}
 	element := e.line[comma+1:]
 	e.line, e.begun = e.line[:max(comma, 0)], comma >= 0
 	return trim(element), true
-}
-
-// lastComma returns the index of the last comma in s that separates elements, or -1.
-func lastComma(s string, quoted bool) int {
-	if quoted {
-		return lastCommaUnquoted(s)
-	}
-	return strings.LastIndexByte(s, ',')
 }
 
 // trim strips the whitespace that RFC 9110 §5.6.3 allows around an element.

@@ -113,34 +113,25 @@ func peer(r *http.Request) (address, error) {
 	return a, nil
 }
 
-// rewrittenPeer returns the address in r.RemoteAddr, with or without a port.
+// rewrittenPeer returns the address in r.RemoteAddr, with or without a port, or the zero address for a peer on a Unix socket. On
+// Linux, the name of such a peer is "@" unless the peer has bound one. On other systems the name is empty, so rewrittenPeer looks
+// at the server's own address.
 func rewrittenPeer(r *http.Request) (address, error) {
-	if a, ok := parseHost(r.RemoteAddr); ok {
+	name := r.RemoteAddr
+	a, ok := parseHost(name)
+	switch {
+	case ok, strings.HasPrefix(name, "@"), strings.HasPrefix(name, "/"), overUnix(r):
 		return a, nil
+	case name == "":
+		return a, errNoServer
 	}
-	if unixPeer(r) {
-		return address{}, nil
-	}
-	if r.RemoteAddr == "" {
-		return address{}, errNoServer
-	}
-	return address{}, fmt.Errorf("remote address %.64q: %w", r.RemoteAddr, core.ErrNoKey)
+	return a, fmt.Errorf("remote address %.64q: %w", name, core.ErrNoKey)
 }
 
 // hasPort reports whether remote, an address that parseHost accepts, ends in a port.
 func hasPort(remote string) bool {
 	_, port, _ := splitPort(remote)
 	return strings.HasPrefix(port, ":")
-}
-
-// unixPeer reports whether r, whose peer is not an IP address, came through a Unix socket. On Linux, the name of such a
-// peer is "@" unless the peer has bound one. On other systems the name is empty, so unixPeer looks at the server's own
-// address.
-func unixPeer(r *http.Request) bool {
-	if name := r.RemoteAddr; name != "" && (name[0] == '@' || name[0] == '/') {
-		return true
-	}
-	return overUnix(r)
 }
 
 // overUnix reports whether the server received r through a Unix socket.
