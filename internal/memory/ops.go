@@ -69,11 +69,9 @@ func (c *call) adjust(o *Op, at int64) {
 func (c *call) release(o *Op) {
 	final := o.N
 	if o.At != NoInstant {
-		_, ok := o.cells.Release(o.At, o.Cost, o.Limits)
-		if ok {
+		if _, ok := o.cells.Release(o.At, o.Cost, o.Limits); ok {
 			c.changed(o)
-		}
-		if ended := algorithm.EndOf(o.At); !ok && ended <= c.now {
+		} else if ended := algorithm.EndOf(o.At); ended <= c.now {
 			c.adjust(o, ended)
 			return
 		}
