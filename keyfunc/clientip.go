@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -96,11 +97,7 @@ func (c ClientIP) find(r *http.Request) (string, error) {
 			prefix = "ip:unresolved:"
 		}
 	}
-	bits := c.IPv6Bits
-	if bits == 0 {
-		bits = prefixBits
-	}
-	return hop.key(prefix, bits), nil
+	return hop.key(prefix, cmp.Or(c.IPv6Bits, prefixBits)), nil
 }
 
 // believes reports whether c reads the header of a request from peer.
