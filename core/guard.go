@@ -146,13 +146,11 @@ func newGuard(l *Limiter, ctx context.Context, r *http.Request, router Router, w
 // restore copies what handlers have changed in g's request back to r, so that r is as it would be without the limiter.
 // If nothing has changed, restore does not write to r, because other goroutines may be reading it.
 func (g *guarded) restore(r *http.Request) {
-	now, ctx := g.request.Context(), r.Context()
-	replaced := now != context.Context(&g.carried) // the handler called *r = *r.WithContext(now)
-	if !replaced && identical(r, g.request.WithContext(ctx)) {
-		return
-	}
-	if replaced {
+	ctx := r.Context()
+	if now := g.request.Context(); now != context.Context(&g.carried) { // the handler called *r = *r.WithContext(now)
 		ctx = context.WithValue(now, contextKey{}, g.before())
+	} else if identical(r, g.request.WithContext(ctx)) {
+		return
 	}
 	*r = *g.request.WithContext(ctx)
 }
