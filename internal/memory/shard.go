@@ -29,17 +29,13 @@ func (s *shard) begin(ends *atomic.Int64) {
 	ends.Store(math.MaxInt64)
 }
 
-// endsAt records that some record is idle from an instant on.
-func (s *shard) endsAt(at int64) {
-	s.seen = min(s.seen, at)
-	s.ends.Store(min(s.ends.Load(), at))
-}
-
 // noteEnds records when the records of a pair, which may end earlier now, are idle.
 func (s *shard) noteEnds(id uint64) {
 	run, _ := s.of(id)
 	for i := range run {
-		s.endsAt(run[i].Ends())
+		ends := run[i].Ends()
+		s.seen = min(s.seen, ends)
+		s.ends.Store(min(s.ends.Load(), ends))
 	}
 }
 

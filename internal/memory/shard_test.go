@@ -19,8 +19,10 @@ import (
 func TestShardKnowsItsEarliestEnd(t *testing.T) {
 	s := new(shard)
 	s.begin(new(atomic.Int64))
-	for _, at := range []int64{9, 7, 8} {
-		s.endsAt(at)
+	for i, at := range []int64{9, 7, 8} {
+		id := uint64(i + 1)
+		s.insert(id, 16).At = at
+		s.noteEnds(id)
 	}
 	expect.True(t, s.seen == 7 && s.ends.Load() == 7, "seen %d, ends %d, want 7", s.seen, s.ends.Load())
 }
@@ -162,7 +164,8 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 		sweep(s, now, 32)
 	}
 	expect.AtMost(t, s.ends.Load(), now+5, "nothing is idle before")
-	s.endsAt(7)
+	s.insert(1, 16).At = 7
+	s.noteEnds(1)
 	expect.Equal(t, s.ends.Load(), 7, "nothing is idle before although one record ends at 7")
 }
 
