@@ -34,21 +34,10 @@ func Of(r *http.Request, a Answer) core.Outcome {
 	if r.Method != http.MethodHead {
 		o.Bytes = max(a.Bytes, 0)
 	}
-	o.Err = failure(r, a)
-	if !a.Returned {
-		o.Err = ErrPanic
-		if !a.Written {
-			o.Status = http.StatusInternalServerError
-		}
-	}
-	return o
-}
-
-// failure returns the error of r's context or of the handler. An HTTP/2 server ends the stream of HEAD when it has sent the
-// header: it cancels the context, and writes fail. After that, neither error says anything about the client.
-func failure(r *http.Request, a Answer) error {
 	err := r.Context().Err()
 	if a.Written && r.Method == http.MethodHead && r.ProtoMajor > 1 {
+		// An HTTP/2 server ends the stream of HEAD when it has sent the header: it cancels the context, and writes fail. After
+		// that, neither error says anything about the client.
 		if errors.Is(err, context.Canceled) {
 			err = nil
 		}
@@ -56,5 +45,11 @@ func failure(r *http.Request, a Answer) error {
 			a.Err = nil
 		}
 	}
-	return cmp.Or(err, a.Err)
+	if o.Err = cmp.Or(err, a.Err); !a.Returned {
+		o.Err = ErrPanic
+		if !a.Written {
+			o.Status = http.StatusInternalServerError
+		}
+	}
+	return o
 }
