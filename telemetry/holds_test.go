@@ -59,16 +59,16 @@ func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
 	expect.Equal(t, tel.Snapshot().Store.Failures, 0, "failures")
 }
 
-// A denied request, or a dry run that does not fit, holds nothing.
+// A denied request, or a dry run that does not fit, holds nothing, in contrast to the last request.
 func TestDeniedClaimsAreNotHeld(t *testing.T) {
 	tel := New(Options{})
 	limit := core.PerHour(1)
-	for _, c := range []struct{ allowed, fits, dryRun bool }{{false, false, false}, {true, false, true}} {
+	for _, c := range []struct{ allowed, fits, dryRun bool }{{false, false, false}, {false, true, false}, {true, false, true}, {true, true, false}} {
 		o := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "k", Hold: true, DryRun: c.dryRun, Limits: []core.Limit{limit}}}}
 		o.Decision = core.Decision{Allowed: c.allowed, Results: []core.Result{{Rule: "r", Limit: limit, Allowed: c.fits, DryRun: c.dryRun}}}
 		tel.Observe(t.Context(), o)
 	}
-	expect.Equal(t, tel.Snapshot().Held, 0, "held")
+	expect.Equal(t, tel.Snapshot().Held, 1, "held")
 }
 
 func TestKeysOfMemoryStores(t *testing.T) {
@@ -113,7 +113,11 @@ func TestLeases(t *testing.T) {
 	rules := []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}}
 	shared := &leasing{new(core.MemoryStore), core.LeaseStats{Keys: 1, Decisions: 20, Returned: 300}}
 	other := &leasing{new(core.MemoryStore), core.LeaseStats{Keys: 4, Decisions: 50, Returned: 600}}
-	for _, s := range []core.Store{shared, shared, other, new(core.MemoryStore)} {
+	incomparable := struct {
+		core.Store
+		hook func()
+	}{Store: new(core.MemoryStore)}
+	for _, s := range []core.Store{shared, shared, other, new(core.MemoryStore), incomparable, incomparable} {
 		limited(t, tel, rules, core.WithStore(s))
 	}
 	expect.Equal(t, tel.Snapshot().Leases, (Leases{Keys: 5, Decisions: 70, Returned: 900}), "tel.Snapshot().Leases")

@@ -109,17 +109,19 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 
 // The remaining count of one key is written with the next observation of any key.
 func TestNextObservationWritesTheTail(t *testing.T) {
-	logged(t, func(l *core.Limiter, _ *Telemetry, b *logRecorder) {
-		for range 6 {
-			ask(l, "ann")
-		}
-		time.Sleep(9 * time.Second)
-		ask(l, "bob")
-		wantLines(t, b, "denied r user:ann 0")
-		time.Sleep(time.Second)
-		ask(l, "cid")
-		wantLines(t, b, "denied r user:ann 0", "denied r user:ann 3")
-	})
+	for user, more := range map[string][]string{"cid": nil, "": {"no decision: the request has no key r <nil> 0"}} {
+		logged(t, func(l *core.Limiter, _ *Telemetry, b *logRecorder) {
+			for range 6 {
+				ask(l, "ann")
+			}
+			time.Sleep(9 * time.Second)
+			ask(l, "bob")
+			wantLines(t, b, "denied r user:ann 0")
+			time.Sleep(time.Second)
+			ask(l, user)
+			wantLines(t, b, append([]string{"denied r user:ann 0", "denied r user:ann 3"}, more...)...)
+		})
+	}
 }
 
 func TestFailuresAreWarnings(t *testing.T) {
@@ -145,18 +147,25 @@ func TestFailuresAreWarnings(t *testing.T) {
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 	for mode, want := range map[core.FailureMode]warning{core.FailLocal: withoutStore, core.FailOpen: withoutStore, core.FailClosed: noDecision} {
 		recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) { // otherwise the pause before the next probe of the store may be over
-			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
-			l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
+			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(15)}, OnFailure: mode}
+			open := core.Rule{Name: "open", Key: byHeader, Limits: rule.Limits, OnFailure: core.FailOpen}
+			l := limited(t, tel, []core.Rule{open, rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
+			limited(t, tel, []core.Rule{rule}) // whose store is healthy
 			for range 20 {
 				ask(l, "ann")
 			}
 			tel.Flush()
 			expect.Equal(t, b.sum(t, string(want)), 20, "mode %v: the lines account for requests (%v)", mode, b.texts())
 			s := tel.Snapshot()
-			expect.True(t, s.Store.Failures != 0 && s.Store.Failures <= 20 && s.Store.Down && s.Store.Err != nil,
+			expect.True(t, s.Store.Failures != 0 && s.Store.Failures <= 20 && s.Store.Down && s.Store.Err != nil && !s.Store.Since.IsZero(),
 				"mode %v: got %+v", mode, s.Store)
-			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
-			expect.Equal(t, counted(s)[name], 20, "mode %v: %v", mode, counted(s))
+			counts := map[core.FailureMode]map[string]uint64{
+				core.FailLocal: {"allowed degraded": 15, "denied degraded": 5, "r 15/1d allowed": 12, "r 15/1d near": 3, "r 15/1d denied": 5, "open 15/1d allowed": 4},
+				core.FailOpen:  {"allowed degraded": 20, "r 15/1d allowed": 4, "open 15/1d allowed": 4}, core.FailClosed: {"unavailable": 20},
+			}[mode]
+			wantCounts(t, tel, counts) // rules that fail open have results until the breaker opens
+			h := tel.Recent("", 1)[0]
+			expect.True(t, h.Allowed == int(counts["allowed degraded"]) && h.Denied == int(counts["denied degraded"]), "mode %v: got %+v", mode, h)
 		})
 	}
 }
@@ -178,8 +187,9 @@ func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 		recorded(t, Options{}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}}
 			l := limited(t, tel, []core.Rule{rule}, core.WithStore(slowly{new(core.MemoryStore), err}), core.WithLogger(slog.New(slog.DiscardHandler)))
+			limited(t, tel, []core.Rule{rule}) // whose store is healthy
 			ask(l, "ann")
-			if s := tel.Snapshot(); s.Store.Failures != want || counted(s)["allowed degraded"] != 1 {
+			if s := tel.Snapshot(); s.Store.Failures != want || s.Store.Overloads != 1-want || counted(s)["allowed degraded"] != 1 {
 				t.Errorf("%v: got %d failures, want %d: %v", err, s.Store.Failures, want, counted(s))
 			}
 			expect.True(t, len(b.lines) == 1 && b.lines[0]["message"] == string(withoutStore) && errors.Is(b.lines[0]["error"].(error), err),
@@ -224,14 +234,15 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b)})
 		c.rule.Name, c.rule.Key, c.rule.Limits = "r", byHeader, []core.Limit{core.PerDay(9)}
-		l := limited(t, tel, []core.Rule{c.rule}, core.WithLogger(slog.New(b)))
+		before := core.Rule{Name: "before", Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: c.rule.Limits}
+		l := limited(t, tel, []core.Rule{before, c.rule}, core.WithLogger(slog.New(b)))
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("User", c.user)
 		if g, err := l.Guard(t.Context(), r, nil); err == nil {
 			g.Settle(core.Outcome{})
 			g.End()
 		}
-		expect.True(t, len(b.lines) == 1 && b.lines[0]["message"] == string(c.want) && b.lines[0]["level"] == c.level && (b.lines[0]["stack"] != nil) == c.stack,
+		expect.True(t, len(b.lines) == 1 && b.lines[0]["message"] == string(c.want) && b.lines[0]["rule"] == "r" && b.lines[0]["level"] == c.level && (b.lines[0]["stack"] != nil) == c.stack,
 			"%s: got %v, want one line %q of level %v", why, b.lines, c.want, c.level)
 	}
 }
@@ -257,6 +268,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 					}
 					deny(tel, []string{"a", "b", "c"}[i%3], fmt.Sprint("user:", i%users))
 				}
+				expect.AtMost(t, strings.Count(fmt.Sprint(b.texts()), "<nil>"), 3, "lines in 3 s that add up the other denials of a rule")
 				for range 3 {
 					tel.Flush()
 				}
@@ -285,6 +297,7 @@ func TestAllDenialsAreAccountedFor(t *testing.T) {
 				deny(tel, "r", "user:a")
 			}
 			deny(tel, "r", "user:b")
+			expect.Equal(t, len(tel.log.log.Handler().(*logRecorder).lines), 2, "lines, one for the first denial of each key")
 		}, 6},
 		"more keys are due than a second has lines": {0, func(tel *Telemetry) {
 			for i := range 27 {

@@ -80,7 +80,7 @@ func (m *masker) address(s string) string {
 		return m.hash([]byte(s + bits))
 	}
 	length := 48
-	if ip = ip.WithZone(""); ip.Is4() {
+	if ip.Is4() {
 		length = 24
 	}
 	return netip.PrefixFrom(ip, length).Masked().String()

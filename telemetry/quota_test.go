@@ -98,8 +98,11 @@ func TestGrantsAreShown(t *testing.T) {
 		expect.True(t, len(all) == 100 && all[0] == (telemetry.Grant{Rule: "plan", Key: "ip:203.0.113.0/24", Requests: -51, At: begun.Add(149 * time.Second)}) &&
 			all[99].Requests == -150,
 			"%d grants, got %+v first and %+v last", len(all), all[0], all[len(all)-1])
-		got = open.Grants(1)
-		expect.True(t, len(got) == 1 && got[0].Key == "ip:203.0.113.9", "got %+v", got)
+		later := core.Must(core.New([]core.Rule{partners}))
+		open.Attach(later)
+		must.Do(t, later.Grant(t.Context(), "plan", "user:bob", 7))
+		got = open.Grants(2)
+		expect.True(t, len(got) == 2 && got[0].Key == "user:bob" && got[1].Key == "ip:203.0.113.9" && len(open.Grants(-1)) == 0, "got %+v", got)
 		expect.Elements(t, tel.Snapshot().Quotas, []telemetry.Quotas{{Rule: "plan", Grants: 150}}, "tel.Snapshot().Quotas")
 		expect.AtMost(t, observed, 0, "observations of grants")
 	})
@@ -115,6 +118,7 @@ func TestWaits(t *testing.T) {
 			{Name: "webhooks", Limits: limits, MaxWait: 3 * time.Second}, {Name: "trial", Limits: limits, MaxWait: time.Second, DryRun: true},
 		}, core.WithObserver(tel.Observe)))
 		tel.Attach(l)
+		tel.Attach(core.Must(core.New([]core.Rule{partners}))) // where nobody waits
 		var all sync.WaitGroup
 		for range 5 { // one is admitted at once, three wait, one is denied
 			all.Go(func() {

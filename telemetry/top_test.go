@@ -37,7 +37,7 @@ func TestTopIsExactForFewKeys(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %d", row.Key, row.Count, row.Over))
 	}
 	expect.Elements(t, got, []string{"user:d 40 0", "user:b 30 0", "user:a 20 0"}, "got")
-	expect.True(t, tel.Top("r", 0) == nil && tel.Top("none", 3) == nil && len(tel.Top("r", 100)) == 4, "n is not heeded")
+	expect.True(t, tel.Top("r", 0) == nil && tel.Top("r", -1) == nil && tel.Top("none", 3) == nil && len(tel.Top("r", 100)) == 4, "n is not heeded")
 }
 
 // A new key replaces the key with the lowest count, and its own count is too high by that count.
@@ -152,6 +152,7 @@ func TestLongKeysAreCut(t *testing.T) {
 		rows := tel.Top("r", 10)
 		expect.True(t, len(rows) == 2 && rows[0].Count == 2 && len(rows[0].Key) <= maxKey+3 && rows[0].ID != rows[1].ID,
 			"unmask %v: got %+v", unmask, rows)
+		expect.True(t, strings.HasSuffix(rows[0].Key, "…") == unmask && (rows[0].Key == rows[1].Key) == unmask, "unmask %v: got %+v", unmask, rows)
 		key, ok := tel.FindKey("r", rows[0].ID)
 		expect.True(t, !ok, "found %d bytes of a long key", len(key))
 	}
@@ -184,6 +185,10 @@ func TestMask(t *testing.T) {
 		"ip:garbage":                           `ip:` + hash,
 		"user:42":                              `user:` + hash,
 		"basic:ann":                            `basic:` + hash,
+		"bearer:secret":                        `bearer:` + hash,
+		"cookie:id:secret":                     `cookie:` + hash,
+		"hash:0123":                            `hash:` + hash,
+		"key:secret":                           `key:` + hash,
 		"header:x-tenant:acme":                 `header:` + hash,
 		"const:all":                            `const:all`,
 		"method:GET":                           `method:GET`,
