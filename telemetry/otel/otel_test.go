@@ -2,10 +2,12 @@ package oteltelemetry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,7 +110,9 @@ func TestRegisteredInstruments(t *testing.T) {
 	for _, u := range []string{"ann", "ann", "ann", ""} {
 		ask(t.Context(), l, u)
 	}
-	tel.FileLoaded("spillgate.yaml", "abc", nil)
+	for _, err := range []error{nil, nil, core.ErrInvalid} {
+		tel.FileLoaded("spillgate.yaml", "abc", err)
+	}
 	must.Get(l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}))(t)
 	must.Get(l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}))(t)
 	tel.Observe(canceled(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
@@ -128,7 +132,8 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.rule.requests spillgate.outcome=allowed,spillgate.rule=api":                    2,
 		"spillgate.rule.requests spillgate.outcome=allowed,spillgate.rule=job":                    1,
 		"spillgate.rule.requests spillgate.outcome=denied,spillgate.rule=api":                     1,
-		"spillgate.rulefile.loads spillgate.result=ok":                                            1,
+		"spillgate.rulefile.loads spillgate.result=failed":                                        1,
+		"spillgate.rulefile.loads spillgate.result=ok":                                            2,
 		"spillgate.keys spillgate.state=own":                                                      2,
 		"spillgate.held ":                                                                         1,
 		"spillgate.lease.keys ":                                                                   4,
@@ -140,7 +145,11 @@ func TestRegisteredInstruments(t *testing.T) {
 	}
 	expect.True(t, fmt.Sprint(got) == fmt.Sprint(want), "got %v\nwant %v", got, want)
 	h := histograms["spillgate.store.duration"][0]
-	expect.True(t, h.Count != 0 && len(h.Bounds) == len(telemetry.Buckets) && h.Sum >= 0.003, "got the histogram %+v", h)
+	var calls uint64
+	for _, n := range tel.Snapshot().Store.Calls {
+		calls += n
+	}
+	expect.True(t, h.Count == calls && calls != 0 && len(h.Bounds) == len(telemetry.Buckets) && h.Sum >= 0.003, "got the histogram %+v", h)
 }
 
 // TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.
@@ -162,15 +171,17 @@ func TestQuotas(t *testing.T) {
 // TestWaits checks that the waits of allowed requests are recorded by rule, for a bounded number of rules.
 func TestWaits(t *testing.T) {
 	tel, reader := registered(t)
-	rule := core.Rule{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(1)}, MaxWait: time.Minute}
+	rule := core.Rule{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(1), core.PerHour(7200).WithBurst(1)}, MaxWait: time.Minute}
 	dry := core.Rule{Name: "dry", Limits: []core.Limit{core.PerMinute(6).WithBurst(1)}, MaxWait: time.Minute, DryRun: true}
 	l := core.Must(core.New([]core.Rule{rule, dry}, core.WithObserver(tel.Observe)))
 	for range 3 {
 		must.Get(l.Take(t.Context(), core.Claim{Rule: "api", Key: "k"}, core.Claim{Rule: "dry", Key: "k"}))(t)
 	}
+	waited := core.Decision{Allowed: true, Wait: time.Second, Results: []core.Result{{Rule: "api", Wait: time.Second}}}
+	tel.Observe(t.Context(), &core.Observation{Decision: waited, Outcome: new(core.Outcome)}) // a settlement
 	_, histograms := collect(t, reader)
 	h := histograms["spillgate.wait.duration"][0]
-	if name, _ := h.Attributes.Value("spillgate.rule"); h.Count != 2 || h.Sum > 3 || len(h.Bounds) != len(telemetry.WaitBuckets) || name.AsString() != "api" {
+	if name, _ := h.Attributes.Value("spillgate.rule"); h.Count != 2 || h.Sum > 3 || h.Sum < 1.6 || len(h.Bounds) != len(telemetry.WaitBuckets) || name.AsString() != "api" {
 		t.Errorf("got the histogram %+v", h)
 	}
 	for i := range 2000 { // claims can name any rule
@@ -182,6 +193,8 @@ func TestWaits(t *testing.T) {
 }
 
 func TestSpanAttributes(t *testing.T) {
+	err := oteltelemetry.Register(telemetry.New(telemetry.Options{}), metric.NewMeterProvider().Meter("test"), nil)
+	expect.True(t, errors.Is(err, core.ErrInvalid) && strings.Contains(err.Error(), "option 1 of 1: option is nil"), "a nil option: got %v", err)
 	for _, c := range []struct{ user, want string }{
 		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
 		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
