@@ -26,12 +26,16 @@ func user(r *http.Request) (string, error) {
 	return "", core.ErrNoKey
 }
 
-// driven returns the counts of three requests of ann and one request without a key, under a limit of two.
+// driven returns the counts of three requests of ann and one request without a key, under a limit of two, and of three loads of a
+// rules file.
 func driven(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
 	tel := telemetry.New(telemetry.Options{})
 	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe)))
 	tel.Attach(l)
+	for _, err := range []error{nil, nil, core.ErrInvalid} {
+		tel.FileLoaded("spillgate.yaml", "abc", err)
+	}
 	for _, u := range []string{"ann", "ann", "ann", ""} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("User", u)
@@ -71,6 +75,10 @@ func TestCollectedCounts(t *testing.T) {
 		# TYPE spillgate_keys gauge
 		spillgate_keys{spillgate_state="own"} 1
 		spillgate_keys{spillgate_state="shared"} 0
+		# HELP spillgate_rulefile_loads_total Loads of the rules file.
+		# TYPE spillgate_rulefile_loads_total counter
+		spillgate_rulefile_loads_total{spillgate_result="failed"} 1
+		spillgate_rulefile_loads_total{spillgate_result="ok"} 2
 		# HELP spillgate_settled_total Requests that held something and were settled.
 		# TYPE spillgate_settled_total counter
 		spillgate_settled_total{spillgate_result="charged"} 0
@@ -84,7 +92,7 @@ func TestCollectedCounts(t *testing.T) {
 		spillgate_store_up 1
 	`
 	err := testutil.CollectAndCompare(promtelemetry.NewCollector(driven(t)), strings.NewReader(want),
-		"spillgate_requests_total", "spillgate_results_total", "spillgate_rule_requests_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
+		"spillgate_requests_total", "spillgate_results_total", "spillgate_rule_requests_total", "spillgate_held", "spillgate_keys", "spillgate_rulefile_loads_total", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
 	expect.NoError(t, err, "the metrics")
 }
 
