@@ -1,11 +1,15 @@
 package dashboard_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,7 +102,9 @@ func TestLookupOfATieredRule(t *testing.T) {
 	s := sceneOf(t, telemetry.New(telemetry.Options{}), []core.Rule{{
 		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerDay(3)},
 		Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(100)} },
-	}})
+	}, {Name: "closed", Key: byUser, Limits: core.MustParseLimits("0/h"), Routes: []string{"/closed"}}})
+	_, closed := s.post(t, "lookup", url.Values{"rule": {"closed"}, "key": {"user:ann"}})
+	expect.Equal(t, closed["limits"].([]any)[0].(map[string]any)["retryAfter"], any(-1.0), "retryAfter of a limit that admits nothing")
 	s.ask("ann")
 	status, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
 	limits, _ := answer["limits"].([]any)
@@ -143,11 +149,33 @@ func TestOverridesAndGrants(t *testing.T) {
 	for _, about := range []url.Values{{"rule": {"plan"}, "key": {"user:partner"}}, {"rule": {"plan"}, "id": {row["id"].(string)}}} {
 		_, answer := s.post(t, "lookup", about)
 		limits, _ := answer["limits"].([]any)
-		expect.True(t, answer["own"] == true && answer["tiered"] == nil && len(limits) == 1 && limits[0].(map[string]any)["remaining"] == 968.0,
-			"%v: got %v, want 968 of 1000 of its own", about, answer)
+		expect.True(t, answer["own"] == true && answer["tiered"] == nil && len(limits) == 1 && limits[0].(map[string]any)["remaining"] == 968.0 && limits[0].(map[string]any)["capacity"] == 970.0,
+			"%v: got %v, want 968 of 970 of its own: 30 are taken away", about, answer)
 	}
 	_, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
 	expect.True(t, answer["own"] == nil && answer["tiered"] == true, "of a key without an override: got %v", answer)
+}
+
+// A down store answers nothing.
+type down struct{ core.Store }
+
+func (down) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	return nil, errors.New("connection lost")
+}
+
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	tel.FileLoaded("spillgate.yaml", "", errors.New("no rules"))
+	s := sceneOf(t, tel, []core.Rule{core.PerDay(3).By(byUser)})
+	s.limiter = core.Must(core.New([]core.Rule{{Name: "open", Key: byUser, Limits: []core.Limit{core.PerDay(3)}, OnFailure: core.FailOpen}},
+		core.WithStore(down{new(core.MemoryStore)}), core.WithObserver(tel.Observe), core.WithLogger(slog.New(slog.DiscardHandler))))
+	tel.Attach(s.limiter)
+	s.ask(slices.Repeat([]string{"ann"}, 21)...)
+	e := s.event(t, "")
+	expect.True(t, e["degraded"] == 21.0 && e["store"].(map[string]any)["since"].(float64) >= 1e12 && e["file"].(map[string]any)["loaded"] == nil,
+		"got %v degraded, store %v, file %v", e["degraded"], e["store"], e["file"])
+	_, answer := s.post(t, "lookup", url.Values{"rule": {"open"}, "key": {"user:ann"}})
+	expect.Contains(t, fmt.Sprint(answer["error"]), "the store does not answer", "%v", answer)
 }
 
 // A slowReader is a connection whose client stops reading after some writes. From then on, a write blocks until its deadline.

@@ -74,7 +74,9 @@ func (s *scene) event(t *testing.T, query string) (e map[string]any) {
 	r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events"+query, nil)
 	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
-	expect.Equal(t, resp.Header.Get("Content-Type"), "text/event-stream", "result")
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"} {
+		expect.Equal(t, resp.Header.Get(name), want, "%s", name)
+	}
 	line := must.Get(bufio.NewReader(resp.Body).ReadString('\n'))(t)
 	must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e))
 	return e
@@ -90,6 +92,7 @@ func (s *scene) post(t *testing.T, action string, form url.Values, fields ...str
 	}
 	resp := must.Get(s.Client().Do(r))(t)
 	defer resp.Body.Close()
+	expect.Equal(t, resp.StatusCode == 200, resp.Header.Get("Cache-Control") == "no-store", "%s: the status %d and whether no cache keeps it", action, resp.StatusCode)
 	var answer map[string]any
 	_ = json.NewDecoder(resp.Body).Decode(&answer)
 	return resp.StatusCode, answer
@@ -107,6 +110,7 @@ func TestFiles(t *testing.T) {
 				"%s %s: got %d, %s", method, path, resp.StatusCode, resp.Header.Get("Content-Type"))
 			const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 			expect.Equal(t, resp.Header.Get("Content-Security-Policy"), policy, "%s: got the policy", path)
+			expect.True(t, resp.Header.Get("Cache-Control") == "no-cache" && resp.Header.Get("Referrer-Policy") == "no-referrer", "%s: got %v", path, resp.Header)
 		}
 	}
 }
@@ -130,7 +134,7 @@ func TestFilesAreSmall(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	s := newScene(t, false)
-	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"GET", "/ban"}, {"POST", "/none"}} {
+	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"HEAD", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"GET", "/ban"}, {"POST", "/none"}} {
 		r, _ := http.NewRequestWithContext(t.Context(), c[0], s.URL+c[1], nil)
 		resp := must.Get(s.Client().Do(r))(t)
 		resp.Body.Close()

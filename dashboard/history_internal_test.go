@@ -2,8 +2,11 @@ package dashboard
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -16,4 +19,16 @@ func TestHistoryIsAsLongAsThePageHasCounted(t *testing.T) {
 			t.Errorf("after %v: got %d seconds from %d, want %d", age, len(sums[0]), from, want)
 		}
 	}
+}
+
+func TestRecentCountsOfTenCompleteSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &handler{telemetry: telemetry.New(telemetry.Options{})}
+		l := core.Must(core.New([]core.Rule{{Name: "api", Limits: []core.Limit{core.PerDay(100)}}}, core.WithObserver(h.telemetry.Observe)))
+		for range 13 { // the last second is not over
+			time.Sleep(999 * time.Millisecond)
+			must.Get(l.Take(t.Context(), core.Claim{Rule: "api", Key: "k"}))(t)
+		}
+		must.Equal(t, h.recent("api"), [3]int{10}, "allowed, denied, would deny")
+	})
 }

@@ -37,7 +37,7 @@ func TestEventHasTheCounts(t *testing.T) {
 	}
 	sums := e["history"].([]any)
 	expect.True(t, sum(sums[0])+sum(sums[2]) == 4 && sum(sums[1]) == 2, "got history %v", sums)
-	expect.True(t, e["file"].(map[string]any)["hash"] == "abcdef" && e["reset"] == false, "got file %v, reset %v", e["file"], e["reset"])
+	expect.True(t, e["file"].(map[string]any)["hash"] == "abcdef" && e["reset"] == false && e["store"].(map[string]any)["since"] == nil, "got file %v, reset %v", e["file"], e["reset"])
 	if one := s.event(t, "?rule=trial")["history"].([]any); sum(one[0]) != 2 || sum(one[1]) != 0 || sum(one[2]) != 2 { // the rule api denied two of four
 		t.Errorf("rule trial: got history %v", one)
 	}
@@ -113,17 +113,25 @@ func TestStreamEndsAtShutdown(t *testing.T) {
 }
 
 func TestViewersAreBounded(t *testing.T) {
-	s := newScene(t, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	statuses := make(map[int]int)
-	for range 101 {
-		r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil)
-		resp := must.Get(s.Client().Do(r))(t)
-		defer resp.Body.Close()
-		statuses[resp.StatusCode]++
-	}
-	expect.True(t, statuses[200] == 100 && statuses[503] == 1, "got %v", statuses)
+	synctest.Test(t, func(t *testing.T) {
+		page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
+		for range 2 { // the second time, the first viewers have left
+			ctx, leave := context.WithCancel(t.Context())
+			views := make([]*httptest.ResponseRecorder, 250)
+			for i := range views {
+				views[i] = httptest.NewRecorder()
+				go page.ServeHTTP(views[i], httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
+			}
+			synctest.Wait()
+			leave()
+			synctest.Wait()
+			statuses := make(map[int]int)
+			for _, w := range views {
+				statuses[w.Code]++
+			}
+			expect.True(t, statuses[200] == 100 && statuses[503] == 150, "got %v", statuses)
+		}
+	})
 }
 
 // TestEventsAreForThePage checks that other websites get no stream, and that their requests do not use up the streams of operators.
@@ -168,7 +176,7 @@ func TestActiveLimitsComeFirst(t *testing.T) {
 	must.Equal(t, len(limits), 2, "%v", limits)
 	must.Do(t, s.limiter.SetRules(changed[:1]))
 	removed := s.event(t, "")["rules"].([]any)[1].(map[string]any)
-	expect.True(t, removed["name"] == "trial" && removed["onFailure"] == nil, "got %v of a rule that was removed", removed)
+	expect.True(t, removed["name"] == "trial" && removed["onFailure"] == nil && removed["limits"].([]any)[0].(map[string]any)["other"] == nil, "got %v of a rule that was removed", removed)
 	now, before := limits[0].(map[string]any), limits[1].(map[string]any)
 	expect.True(t, now["limit"] == "7/1d" && now["other"] == nil && before["limit"] == "3/1d" &&
 		before["other"] == true && before["results"].(map[string]any)["allowed"] == 1.0,
