@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestRuleCountsOnlyItsOwnDenials(t *testing.T) {
   - {name: trial, key: const(x), limits: 1/h, dry_run: true}
 `, Options{}, entries{
 		sent(0, "1.1.1.1", "/a"), sent(1, "1.1.1.1", "/a"), sent(2, "2.2.2.2", "/b/7"), sent(3, "1.1.1.1", "/c"), sent(4, "1.1.1.1", "/c"),
-		sent(5, "1.1.1.1", "/c/123"), sent(6, "1.1.1.1", "/c/124"),
+		sent(5, "1.1.1.1", "/c/123"), sent(6, "1.1.1.1", "/c/"+strings.Repeat("x", 41)),
 	})
 	if rep.Requests != 7 || rep.Denied != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(6)) || rep.AtLeast != nil && *rep.AtLeast != 3 {
 		t.Errorf("got %+v", rep)
@@ -233,13 +234,13 @@ func TestRequestsInFlightAreHeld(t *testing.T) {
 
 func TestLimitsOfRequestsInFlight(t *testing.T) {
 	const src = "rules: [{key: ip, limits: 1 at once}]"
-	e := sent(5*time.Second, "x", "/")
-	e.Duration = 5 * time.Second
-	log := entries{e, e, sent(7*time.Second, "x", "/")}
-	log[2].Duration = time.Second
+	e := sent(5*time.Minute, "x", "/")
+	e.Duration = 5 * time.Minute
+	log := entries{e, e, sent(6*time.Minute, "x", "/"), sent(7*time.Minute, "x", "/")}
+	log[2].Duration, log[3].Duration = 2*time.Minute, time.Second
 	all := func(string) bool { return true }
 	rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log))
-	expect.True(t, rep.Denied == 1 && rep.Failed == 0, "got %+v, want one of the two overlapping requests denied", rep)
+	expect.True(t, rep.Denied == 2 && rep.Failed == 0, "got %+v, want two of the three overlapping requests denied", rep)
 	rep = run(t, src, Options{}, log)
 	expect.Equal(t, rep.LeftOut["default"], Durations, "without durations: %+v", rep)
 }

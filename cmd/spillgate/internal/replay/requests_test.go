@@ -100,6 +100,15 @@ func TestRequestsAreDecidedAtTheirStartOrEnd(t *testing.T) {
 	}
 }
 
+// A parser reuses its header while requests are kept back to be decided in the order of their starts.
+func TestHeadersOfRequestsThatAreKeptBack(t *testing.T) {
+	const line = `1.1.1.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 9 "-" "%s" 12 "w" "u" 1ms`
+	all := func(string) bool { return true }
+	log := must.Get(accesslog.NewReader("log", strings.NewReader(fmt.Sprintf(line+"\n"+line, "a", "b")), accesslog.Options{}))(t)
+	rep := must.Get(Run(t.Context(), rules(t, "rules: [{key: header(User-Agent), limits: 1/h}]"), []Source{log}, Options{AtStart: true, Knows: all}))(t)
+	expect.True(t, rep.Requests == 2 && rep.Denied == 0 && rep.Rules[0].Keys == 2, "got %+v", rep)
+}
+
 func TestTimelineDoublesItsColumns(t *testing.T) {
 	var line Timeline
 	for i := range 500 {
