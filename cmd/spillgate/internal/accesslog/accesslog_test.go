@@ -87,6 +87,10 @@ var logs = []struct {
 		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "www.example.com", Duration: 250 * time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}},
 	},
 	{
+		"cloudfront", `{"timestamp":"1760104536","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
+	},
+	{
 		"cloudfront", `{"timestamp(ms)":"1760104536250","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
 		Entry{At: at("2025-10-10T13:55:36.25Z"), Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
 	},
@@ -443,9 +447,9 @@ func TestBadLinesAreCountedAndReported(t *testing.T) {
 
 func TestFieldsByName(t *testing.T) {
 	fields := map[string]string{"client": "http.peer", "time": "when", "method": "m", "path": "p", "header:x-api-key": "key"}
-	line := `{"when":1760104536,"http":{"peer":"::1"},"m":"GET","p":"/","key":"k"}`
+	line := `{"when":"2025/10/10 13:55:36","http":{"peer":"::1"},"m":"GET","p":"/","key":"k","status":200.0}`
 	r, e := lastOf(t, strings.NewReader(line), Options{Fields: fields})
-	expect.True(t, r.Format == "json" && e.Client == "::1" && e.Header.Get("X-Api-Key") == "k" && e.Seconds && r.Knows("X-Api-Key") && !r.Knows("X-Other"),
+	expect.True(t, r.Format == "json" && e.Client == "::1" && e.Header.Get("X-Api-Key") == "k" && e.Seconds && e.At.Equal(at("2025-10-10T13:55:36Z")) && e.Status == 200 && r.Knows("X-Api-Key") && !r.Knows("X-Other"),
 		"got %s, %+v", r.Format, e)
 }
 
