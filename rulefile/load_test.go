@@ -215,22 +215,22 @@ func TestWatchLogsWhatChanges(t *testing.T) {
 		w.write(w.path, rate(20)+"    match: /api/\n    key: ip\n")
 		w.wait(3 * time.Second)
 		w.wantRate(10, "a field twice")
-		w.write(w.path, "rules:\n  - {name: api, key: ip, limits: 20/s, match: /api/, dry_run: true, on_failure: closed, cost: 2, headers: {A: b}}\n  - {name: n, key: ip, limits: 1/s}\n")
+		w.write(w.path, "rules:\n  - {name: api, key: ip, limits: 20/s, match: /api/, dry_run: true, on_failure: closed, cost: 2, cost_after: failures, headers: {B: c, A: b}}\n  - {name: n, key: ip, limits: 1/s}\n")
 		w.wait(3 * time.Second)
-		want := "api: 10/1h → 20/1s, match every request → /api/, dry run false → true, on failure local → closed, key const(all) → ip, cost none → 2, headers none → A: b; n: new, 1/1s"
+		want := "api: 10/1h → 20/1s, match every request → /api/, dry run false → true, on failure local → closed, key const(all) → ip, cost none → 2, cost_after none → failures, headers none → A: b, B: c; n: new, 1/1s"
 		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
 		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}, lease: 100ms}\n")
 		w.wait(3 * time.Second)
 		want = "n: lease 0s → 100ms, tiers none → plan: pro 2/1s; api: removed"
 		expect.True(t, strings.Contains(w.log.String(), want), "the log does not say %s:\n%s", want, &w.log)
 		for _, tt := range []struct{ proxies, skip, limit, want string }{
-			{"1", "/a", "1/s", "proxies: edited; skip: edited; n: lease 100ms → 0s, tiers plan: pro 2/1s → none, overrides none → 1"},
+			{"1", "/a", "1/s", "proxies: edited; skip: edited; n: lease 100ms → 0s, max wait 0s → 3s, tiers plan: pro 2/1s → none, overrides none → 1"},
 			{"1", "/a # a comment", "1/s", "changes=none"},
 			{"1", "[/a, /b]", "0/s", `changes="skip: edited; n: overrides edited"`},
 			{"2", "[/a,\n  /b]", "0/s", `changes="proxies: edited"`},
 		} {
 			w.log.Reset()
-			w.write(w.path, fmt.Sprintf("proxies: {hops: %s}\nskip:\n  routes: %s\nrules:\n  - {name: n, key: ip, limits: 1/s, overrides: {'ip:192.0.2.1': %s}}\n", tt.proxies, tt.skip, tt.limit))
+			w.write(w.path, fmt.Sprintf("proxies: {hops: %s}\nskip:\n  routes: %s\nrules:\n  - {name: n, key: ip, limits: 1/s, max_wait: 3s, overrides: {'ip:192.0.2.1': %s}}\n", tt.proxies, tt.skip, tt.limit))
 			w.wait(3 * time.Second)
 			expect.True(t, strings.Contains(w.log.String(), tt.want), "the log does not say %s:\n%s", tt.want, &w.log)
 		}
