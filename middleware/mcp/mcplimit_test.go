@@ -98,11 +98,11 @@ func overHTTP(t testing.TB, s *mcp.Server, stateless bool) (dial func(token stri
 }
 
 // serve serves h and returns a func that connects a client with a token, which is the name of its user. Clients without a token are
-// served too.
+// served too, and the token "nobody" is of no user.
 func serve(t testing.TB, h http.Handler) (dial func(token string) *mcp.ClientSession) {
 	t.Helper()
 	verified := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+		return &auth.TokenInfo{UserID: strings.TrimPrefix(token, "nobody"), Expiration: time.Now().Add(time.Hour)}, nil
 	}, nil)(h)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
@@ -230,6 +230,10 @@ func TestToolErrorIsComplete(t *testing.T) {
 	res := must.Get(s.CallTool(t.Context(), &mcp.CallToolParams{Name: "search"}))(t)
 	got := string(must.Get(json.Marshal(res))(t))
 	expect.True(t, res.IsError && strings.Contains(got, `"resultType":"complete"`), "the client gets %s", got)
+	s = inMemory(t, newServer(mcplimit.New(l, mcplimit.WithDenyHandler(func(context.Context, mcp.Request, core.Decision) (mcp.Result, error) {
+		return nil, errors.New("upgrade")
+	}))))
+	expect.Contains(t, expect.ErrorOf(call(t.Context(), s, "search")).Error(), "upgrade", "the error of a deny handler")
 }
 
 func TestNilLimiter(t *testing.T) {

@@ -145,6 +145,7 @@ func TestRequestsThatRulesSee(t *testing.T) {
 	_, called := call(ctx, client, "search")
 	_, got := client.GetPrompt(ctx, &mcp.GetPromptParams{Name: "greet"})
 	_, read := client.ReadResource(ctx, &mcp.ReadResourceParams{URI: "file:///readme"})
+	must.Do(t, client.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "x"}))
 	if ping := client.Ping(ctx, nil); listed != nil || called != nil || got != nil || read != nil || ping != nil {
 		t.Fatal(listed, called, got, read, ping)
 	}
@@ -170,7 +171,7 @@ func TestKeys(t *testing.T) {
 		{"in memory", "", mcplimit.User, ""},
 		{"with sessions", "", mcplimit.User, ""},
 		{"with sessions", "ann", mcplimit.User, "user:ann"},
-		{"stateless", "", mcplimit.User, ""},
+		{"with sessions", "nobody", mcplimit.User, ""}, {"stateless", "", mcplimit.User, ""},
 		{"stateless", "ann", mcplimit.User, "user:ann"},
 		{"in memory", "", mcplimit.Session, ""},
 		{"with sessions", "", mcplimit.Session, "session:"},
