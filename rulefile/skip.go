@@ -83,7 +83,7 @@ func (r *reader) skips(f field, trusts bool) {
 		var list []network
 		for _, n := range r.texts(addresses) {
 			p, err := netip.ParsePrefix(n.text)
-			if a, e := netip.ParseAddr(n.text); e == nil && a.Zone() == "" && a.Is4() {
+			if a, e := netip.ParseAddr(n.text); e == nil && a.Is4() {
 				p, err = netip.PrefixFrom(a, a.BitLen()), nil
 			}
 			if err != nil {
