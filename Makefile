@@ -17,8 +17,9 @@ export GOWORK = off
 test lint: export GOFLAGS := $(GOFLAGS) -trimpath -tags=nomsgpack -ldflags=-s '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
 	-gcflags=github.com/spillgate/...=-dwarf=false -gcflags=github.com/yuin/...=-dwarf=false \
 	-gcflags=google.golang.org/...=-dwarf=false
-# The compiler and the tests collect garbage less often. Tests that measure the heap collect it first.
-test: export GOGC = 400
+# The compiler and the tests collect garbage less often, unless they need much memory. Tests that measure the heap collect it first.
+test: export GOGC = 1600
+test: export GOMEMLIMIT = 1GiB
 # The newest release of the installed Go, so that the other two that test are of other versions.
 NEWEST = $(eval NEWEST := $(addsuffix +auto,$(shell .ci/toolchains)))$(NEWEST)
 test lint: export GOTOOLCHAIN = $(NEWEST)
