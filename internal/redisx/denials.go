@@ -44,38 +44,46 @@ type denial struct {
 	known    time.Duration // after sent; it says something about other costs for as long
 }
 
+// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil. It also returns their changesOf.
+func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*denySlot, changes uint64) {
+	for i := 0; c != nil && i < len(claims); i++ {
+		s := c.slotOf(claims[i].Rule, claims[i].Key)
+		dst, changes = append(dst, s), changes+s.changes.Load()
+	}
+	return dst, changes
+}
+
 func (c *denyCache) slotOf(rule, identity string) *denySlot {
 	hash := maphash.String(seed, identity) + 31*maphash.String(seed, ruleName(rule))
 	return &c.slots[hash%uint64(len(c.slots))]
 }
 
-// changesOf returns a number that grows when this process changes a pair of claims, or 0 if c is nil.
-func (c *denyCache) changesOf(claims []core.Claim) (sum uint64) {
-	for i := 0; c != nil && i < len(claims); i++ {
-		sum += c.slotOf(claims[i].Rule, claims[i].Key).changes.Load()
+// changesOf returns a number that grows when this process changes the pair of one of slots.
+func changesOf(slots []*denySlot) (sum uint64) {
+	for _, s := range slots {
+		sum += s.changes.Load()
 	}
 	return sum
 }
 
-// note records a request whose pairs had changed so often before. If it was charged, or may have been, the denials of its pairs
-// end. If it was denied, and sent is not zero, the cache remembers the denial: the request was sent at that instant.
-func (c *denyCache) note(claims []core.Claim, results []core.Result, err error, sent time.Time, changes uint64) {
-	denied := err == nil && slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed && !r.DryRun })
-	switch {
-	case c == nil:
-	case !denied:
-		for i := range claims {
-			if of := &claims[i]; !of.Peek {
-				c.slotOf(of.Rule, of.Key).changes.Add(1)
-			}
+// note records a request with pairs in slots, which had changed so often before. If it was charged, or may have been, the denials of its
+// pairs end. If it was denied, and sent is not zero, the cache remembers the denial: the request was sent at that instant.
+func (c *denyCache) note(claims []core.Claim, slots []*denySlot, results []core.Result, err error, sent time.Time, changes uint64) {
+	if err == nil && slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed && !r.DryRun }) {
+		if !sent.IsZero() && len(slots) > 0 {
+			c.remember(claims, slots, results, sent, changes)
 		}
-	case !sent.IsZero():
-		c.remember(claims, results, sent, changes)
+		return
+	}
+	for i, s := range slots {
+		if !claims[i].Peek {
+			s.changes.Add(1)
+		}
 	}
 }
 
 // remember adds a denied request, unless any of its claims is a peek or a dry run.
-func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent time.Time, changes uint64) {
+func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []core.Result, sent time.Time, changes uint64) {
 	if slices.ContainsFunc(claims, func(c core.Claim) bool { return c.Peek || c.DryRun }) {
 		return
 	}
@@ -96,9 +104,9 @@ func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent ti
 			d.denier, d.own = i, own
 		}
 	}
-	slot := c.slotOf(claims[d.denier].Rule, claims[d.denier].Key)
+	slot := slots[d.denier]
 	d.gifts = slot.changes.Load() / gift
-	current := c.changesOf(claims) == changes // otherwise a gift may be newer than the denial
+	current := changesOf(slots) == changes // otherwise a gift may be newer than the denial
 	for i := range d.results {
 		r := &d.results[i]
 		if r.Rule = strings.Clone(r.Rule); current {
@@ -179,14 +187,16 @@ func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 		return false
 	}
 	var buf [256]byte
+	changes := uint64(0)
 	for i := range claims {
 		a, of := &d.claims[i], &claims[i]
 		key := c.layout.appendKey(buf[:0], of.Rule, of.Key)
 		if string(key) != a.Key || of.Peek || of.DryRun || a.Cost != of.Cost || a.Hold != of.Hold || a.MaxWait < of.MaxWait || !slices.Equal(a.Limits, of.Limits) {
 			return false
 		}
+		changes += c.slotOf(of.Rule, of.Key).changes.Load()
 	}
-	return c.changesOf(claims) == d.changes
+	return changes == d.changes
 }
 
 // sweep looks at one slot, and drops its denial if that has ended.

@@ -21,12 +21,12 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	now := time.Now()
 	results := []core.Result{{RetryAfter: 2 * maxDenial}}
 	find := func() *denial { d, _ := s.denials.find(claims); return d }
-	changes := s.denials.changesOf(claims)
+	slots, changes := s.denials.slotsOf(claims, nil)
 	s.denials.forget([]core.Pair{{Key: "k"}})
-	s.denials.remember(claims, results, now, changes)
+	s.denials.remember(claims, slots, results, now, changes)
 	_, known := s.Denied(&claims[0], nil)
 	expect.True(t, find() == nil && !known, "a denial from before the reset is remembered, for an outage: %t", known)
-	s.denials.remember(claims, results, now, s.denials.changesOf(claims))
+	s.denials.remember(claims, slots, results, now, changesOf(slots))
 	expect.NotEqual(t, find(), nil, "a denial from after the reset is not remembered")
 	results[0].RetryAfter = 0
 	expect.Equal(t, find().results[0].RetryAfter, 2*maxDenial, "a remembered denial changed with the results of the caller")
@@ -42,7 +42,8 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now().Add(-time.Millisecond), 0)
+			slots, _ := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now().Add(-time.Millisecond), 0)
 			r, ok := s.TakeLocal(claims, nil)
 			must.True(t, ok && r[0].RetryAfter == 2*maxDenial, "a denial is not remembered, or its wait is too short: %+v", r)
 		}
@@ -58,7 +59,8 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {
 			claims := []core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
+			slots, _ := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 		}
 		kept := func() (n int) {
 			for i := range s.denials.slots {
@@ -140,8 +142,8 @@ func TestKnownDenial(t *testing.T) {
 			s := New(nil, Options{DenyCache: 1}) // which all keys share
 			claims := []core.Claim{row.asked}
 			s.denials.forget([]core.Pair{{Rule: "r", Key: "k"}})
-			changes := s.denials.changesOf(claims)
-			s.denials.remember(claims, row.results, time.Now().Add(-time.Second), changes)
+			slots, changes := s.denials.slotsOf(claims, nil)
+			s.denials.remember(claims, slots, row.results, time.Now().Add(-time.Second), changes)
 			time.Sleep(row.later)
 			results, denied := s.Denied(&row.claim, nil)
 			must.Equal(t, denied, row.denied, "%s: denied", row.why)
@@ -164,8 +166,8 @@ func TestKnownDenialOfOneOfTwoClaims(t *testing.T) {
 	fits := core.Result{Limit: limits[0], Allowed: true, Remaining: 9}
 	claims := []core.Claim{{Rule: "r", Key: "k", Cost: 1, Limits: limits}, {Rule: "r", Key: "k", Cost: 10, Limits: limits}}
 	results := []core.Result{fits, fits, fits, {Limit: limits[1], Remaining: 9, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour}}
-	changes := s.denials.changesOf(claims)
-	s.denials.remember(claims, results, time.Now(), changes)
+	slots, changes := s.denials.slotsOf(claims, nil)
+	s.denials.remember(claims, slots, results, time.Now(), changes)
 	for i, want := range []bool{false, true} {
 		known, denied := s.Denied(&claims[i], nil)
 		if denied != want || denied && (len(known) != 2 || !known[0].Allowed || known[1].Allowed) {

@@ -67,14 +67,15 @@ func (s *Store) SetClock(now func() time.Time) {
 
 // Take implements core.Store. It asks the server, unless leases decide all claims.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
-	changes := s.denials.changesOf(claims)
+	var room [4]*denySlot
+	slots, changes := s.denials.slotsOf(claims, room[:0])
 	var sent time.Time
 	if s.leases.Concerns(claims) {
 		results, sent, err = s.leases.Take(ctx, claims, dst)
 	} else {
 		results, sent, err = s.decider.Take(ctx, claims, nil, dst)
 	}
-	s.denials.note(claims, results[len(dst):], err, sent, changes)
+	s.denials.note(claims, slots, results[len(dst):], err, sent, changes)
 	return results, err
 }
 
@@ -85,7 +86,9 @@ func (s *Store) LeaseStats() core.LeaseStats { return s.leases.Stats() }
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if s.leases.HasKeys() {
 		if results, ok := s.leases.TakeLocal(claims, dst); ok {
-			s.denials.note(claims, results[len(dst):], nil, time.Time{}, 0)
+			var room [4]*denySlot
+			slots, _ := s.denials.slotsOf(claims, room[:0])
+			s.denials.note(claims, slots, results[len(dst):], nil, time.Time{}, 0)
 			return results, true
 		}
 	}
