@@ -33,26 +33,26 @@ type plan struct {
 type caller struct {
 	plan
 	testing.TB
-	store   core.Store
-	name    string // of the history
-	begun   time.Time
-	random  *rand.Rand
-	takes   [][]core.Settlement // the settlements that refund each take that it may settle
-	clears  *clears
-	history []porcupine.Operation
+	store     core.Store
+	name      string // of the history
+	begun     time.Time
+	random    *rand.Rand
+	takes     [][]core.Settlement // the settlements that refund each take that it may settle
+	resetting *resetCount
+	history   []porcupine.Operation
 }
 
-// clears counts the resets of a history. If a reset and a take share a run of the script, they have the same instant, and a store cannot
-// tell which was first. A refund of the take then may or may not give anything back, so nobody settles it.
-type clears struct{ begun, ended atomic.Int64 }
+// A resetCount counts the resets of a history. If a reset and a take share a run of the script, they have the same instant, and a store
+// cannot tell which was first. A refund of the take then may or may not give anything back, so nobody settles it.
+type resetCount struct{ begun, ended atomic.Int64 }
 
 // record plays p and returns what happened.
 func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (history []porcupine.Operation) {
 	callers := make([]*caller, p.callers)
-	begun, resets := time.Now(), new(clears)
+	begun, resetting := time.Now(), new(resetCount)
 	var playing sync.WaitGroup
 	for i := range callers {
-		c := &caller{plan: p, TB: t, store: store, name: name, begun: begun, clears: resets, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		c := &caller{plan: p, TB: t, store: store, name: name, begun: begun, resetting: resetting, random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		callers[i] = c
 		playing.Go(func() {
 			for range c.calls {
@@ -83,7 +83,7 @@ func (c *caller) call(o *op) {
 	}
 	var out outcome
 	var err error
-	ended := c.clears.ended.Load()
+	ended := c.resetting.ended.Load()
 	from := time.Since(c.begun).Nanoseconds()
 	switch o.verb {
 	case "take":
@@ -91,9 +91,9 @@ func (c *caller) call(o *op) {
 	case "settle":
 		err = c.store.Settle(ctx, o.settlements)
 	case "reset":
-		c.clears.begun.Add(1)
+		c.resetting.begun.Add(1)
 		if err = c.store.Reset(ctx, []core.Pair{o.pair}); err == nil {
-			c.clears.ended.Add(1)
+			c.resetting.ended.Add(1)
 		}
 	}
 	to := time.Since(c.begun).Nanoseconds()
@@ -102,7 +102,7 @@ func (c *caller) call(o *op) {
 		out, to = outcome{lost: true}, math.MaxInt64
 	}
 	switch {
-	case err != nil, c.clears.begun.Load() != ended:
+	case err != nil, c.resetting.begun.Load() != ended:
 	case o.verb == "take" && oracle.Allowed(out.results):
 		if take := oracle.Settled(o.claims, out.results); len(take) > 0 {
 			c.takes = append(c.takes, take)
