@@ -3,7 +3,6 @@ package redisx
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -34,7 +33,7 @@ func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.S
 	}
 	s.server.decided.Do(func() { go s.server.warnOfEviction() })
 	// A denial because of a hold, or because of a charge that may be about to be refunded, may not be repeated.
-	lasts := !j.held && !slices.ContainsFunc(j.parts, func(p job) bool { return p.held })
+	lasts := !j.isHeld()
 	if j.route != "" {
 		lasts = lasts && s.wasDenied(j.ops, j.begun, lasting)
 		s.noteDenied(j.ops, j.begun)

@@ -36,9 +36,7 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error
 		return s.sendScript(ctx, jobs)
 	}
 	if scripts || !s.functions.worked.Load() { // some proxies end the connection at an FCALL, so the first one decides nothing
-		probe := []*job{{keys: jobs[0].keys}} // goes to the server that decides, because another one of a Ring may be down
-		_, err = s.sendFunction(ctx, probe)
-		rejected = err != nil && (scripts || errors.Is(err, io.EOF) && s.endsConnections(ctx, probe))
+		rejected, err = s.probe(ctx, jobs[0].keys, scripts)
 	}
 	if err == nil {
 		reply, err = s.sendFunction(ctx, jobs)
@@ -51,6 +49,16 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error
 		slog.Warn("spillgate: Redis does not run functions for this user, so the store uses scripts, which are slower", "err", why)
 	}
 	return reply, err
+}
+
+// probe runs the function without a decision, on the server that decides about keys: another one of a Ring may be down. It reports whether
+// the store should use scripts: if the function fails, and the store does so already or the server ends connections at an FCALL.
+func (s *server) probe(ctx context.Context, keys []string, scripts bool) (rejected bool, err error) {
+	nothing := []*job{{keys: keys}}
+	if _, err = s.sendFunction(ctx, nothing); err != nil {
+		rejected = scripts || errors.Is(err, io.EOF) && s.endsConnections(ctx, nothing)
+	}
+	return rejected, err
 }
 
 // sendFunction does jobs by the function, and loads the library if the server does not have it. For a job without a plan, it finds

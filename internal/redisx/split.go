@@ -94,6 +94,15 @@ func allAdmitted(parts []job) bool {
 	return true
 }
 
+// isHeld reports whether requests in flight were in the way of j or of a part of it.
+func (j *job) isHeld() bool {
+	held := j.held
+	for i := range j.parts {
+		held = held || j.parts[i].held
+	}
+	return held
+}
+
 // admitted reports whether j by itself was charged.
 func (j *job) admitted() bool {
 	return j.err == nil && !slices.ContainsFunc(j.ops, func(o op) bool { return !o.dryRun && !o.fits() })
@@ -199,8 +208,10 @@ func (s *decider) noteDenied(ops []op, now time.Time) {
 
 // wasDenied reports whether the pair of one of ops was denied recently, but at least ago before now.
 func (s *decider) wasDenied(ops []op, now time.Time, ago time.Duration) bool {
-	return slices.ContainsFunc(ops, func(o op) bool {
-		age := s.denied.Age(maphash.String(seed, o.key), now.Sub(s.server.begun))
-		return ago <= age && age < peekFor
-	})
+	for i := range ops {
+		if age := s.denied.Age(maphash.String(seed, ops[i].key), now.Sub(s.server.begun)); ago <= age && age < peekFor {
+			return true
+		}
+	}
+	return false
 }

@@ -67,13 +67,20 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.watch(w, &g)
 	case g.Admitted(): // no rule needs the outcome, so the handler gets w itself
 		h.next.ServeHTTP(w, g.Request())
-	case h.options.Deny == nil:
+	default:
+		h.deny(w, r, &g)
+	}
+}
+
+// deny responds to r, which is denied. It has the room for the decision on its stack, so that admitted requests need less.
+func (h *limited) deny(w http.ResponseWriter, r *http.Request, g *core.Guard) {
+	if h.options.Deny == nil {
 		d := g.Decision()
 		respond.Deny(w, r, &d)
-	default:
-		respond.NoStore(w.Header())
-		h.options.Deny(w, g.Request(), g.Decision())
+		return
 	}
+	respond.NoStore(w.Header())
+	h.options.Deny(w, g.Request(), g.Decision())
 }
 
 // watch serves an admitted request and settles what is held for it.
