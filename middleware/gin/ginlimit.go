@@ -44,8 +44,13 @@ func (o *options) limit(c *gin.Context, l *core.Limiter) {
 	respond.Headers(c.Writer.Header(), &g, o.headers)
 	if g.Admitted() {
 		next(c, &g)
-		return
+	} else {
+		o.denied(c, &g)
 	}
+}
+
+// denied responds to a denied request. It has the room for the decision on its stack, so that admitted requests need less.
+func (o *options) denied(c *gin.Context, g *core.Guard) {
 	c.Abort()
 	if o.deny == nil {
 		d := g.Decision()
