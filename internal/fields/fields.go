@@ -114,11 +114,7 @@ func (v *Values) appendReset(b []byte, format Format) []byte {
 	if format == DeltaSeconds {
 		return strconv.AppendInt(b, CeilSeconds(v.wait), 10)
 	}
-	instant := time.Unix(v.second, int64(v.nanosecond)).Add(v.wait)
-	seconds := instant.Unix()
-	if instant.Nanosecond() > 0 {
-		seconds++
-	}
+	seconds := v.second + int64(v.wait/time.Second) + CeilSeconds(v.wait%time.Second+time.Duration(v.nanosecond))
 	if format == RFC3339 {
 		return time.Unix(seconds, 0).UTC().AppendFormat(b, time.RFC3339)
 	}
