@@ -20,6 +20,7 @@ type refill struct {
 	done  chan struct{}
 	err   error // of the call, once it is done
 	heard bool  // the store has answered a request meanwhile
+	ended bool  // the loans of the key have been ended meanwhile
 }
 
 // grace is how long after its end a refill may take to say how its call ended.
@@ -89,13 +90,10 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	switch {
 	case err != nil:
 		e.pause = pauseSpans
-	case e.gone:
+	case r.ended:
 		e.add(left[0].At.UnixMicro(), charged)
 	default:
 		e.credit(now, length, left[0].At.UnixMicro(), sent+length, charged)
-	}
-	if e.gone {
-		t.returnLater(t.refunds(e))
 	}
 }
 

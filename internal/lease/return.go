@@ -139,16 +139,16 @@ func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
 	return own
 }
 
-// End ends the leases of pairs and removes them from the table. The next sweep returns what is left. The store ignores
-// requests that were charged before a reset.
+// End ends the loans of pairs, and what a refill in flight charges is unused. The next call for a pair, or a sweep, returns what is
+// left. The store ignores requests that were charged before a reset.
 func (t *Table) End(pairs []core.Pair) {
 	for _, p := range pairs {
-		hash := t.hash(p.Rule, p.Key)
-		t.visit(hash, p.Rule, p.Key, func(e *entry) {
-			if e != nil {
-				t.remove(hash, e)
-				e.finish(t.now(), e.terms.length)
-				t.returnLater(t.refunds(e))
+		t.visit(t.hash(p.Rule, p.Key), p.Rule, p.Key, func(e *entry) {
+			if e == nil {
+				return
+			}
+			if e.finish(t.now(), e.terms.length); e.refill != nil {
+				e.refill.ended = true
 			}
 		})
 	}

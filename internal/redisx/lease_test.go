@@ -174,6 +174,12 @@ func TestSettleAndResetReachLeases(t *testing.T) {
 	if r := take(t, s, c)[0]; r.Remaining != 297 {
 		t.Errorf("after a reset: %+v, want 297 remaining", r)
 	}
+	s, _ = frozen(t)
+	used = 3 * warm(t, s, c)
+	grant(t, s, c, 2)
+	if n := take(t, s, peek)[0].Remaining; n != 302-used && n != 301-used { // likewise
+		t.Errorf("after a grant: %d remain, want %d", n, 302-used)
+	}
 }
 
 // Callers of two processes compete for the last requests of a limit and get all of them, because no lease keeps some unused. A
