@@ -315,7 +315,8 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 	expect.Equal(t, e.available(), 9, "left")
 }
 
-// Only a request that does not ask the store counts as decided from a lease, and it counts once. The count never falls.
+// Only a request that does not ask the store counts as decided from a lease, and it counts once, unless it is a peek. The count
+// never falls.
 func TestDecisionsFromLeasesAreRequestsThatDoNotAskTheStore(t *testing.T) {
 	s, a, b, full := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d"), core.Claim{Key: "full", Limits: core.MustParseLimits("0/d")}
 	s.lend(t, a, 10)
@@ -331,6 +332,12 @@ func TestDecisionsFromLeasesAreRequestsThatDoNotAskTheStore(t *testing.T) {
 	s.decide(t, a, b)
 	_, _, err := s.leases.Take(t.Context(), []core.Claim{a, b}, nil)
 	expect.True(t, err == nil && s.LeaseStats().Decisions == 2, "two requests of two leases: %+v, %v", s.LeaseStats(), err)
+	peekA, peekB := a, b
+	peekA.Peek, peekB.Peek = true, true
+	for _, claims := range [][]core.Claim{{peekA, peekB}, {a, peekB}, {peekB, a}} {
+		s.decide(t, claims...)
+	}
+	expect.Equal(t, s.LeaseStats().Decisions, 4, "after peeks alone, and after two requests with a peek")
 }
 
 // The results of a request are in the order of its claims, which stay as they are.

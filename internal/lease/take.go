@@ -102,9 +102,6 @@ func (t *Table) takeLease(claims []core.Claim, i int, decides bool, begun int64,
 		ok = cost <= e.available()
 	} else if p.taken.At, ok = e.take(now, length, cost); ok {
 		p.taken.Count = cost
-		if decides {
-			s.decisions++
-		}
 		if e.isLow(now, length) {
 			t.fetch(p.hash, e, 0)
 		}
@@ -116,6 +113,9 @@ func (t *Table) takeLease(claims []core.Claim, i int, decides bool, begun int64,
 	}
 	if ok {
 		p.entry, dst = e, e.appendResults(dst, c, now)
+		if decides && (!c.Peek || slices.ContainsFunc(claims, func(c core.Claim) bool { return !c.Peek })) {
+			s.decisions++
+		}
 	}
 	return p, dst, ok
 }
