@@ -20,13 +20,13 @@ type Decision struct {
 }
 
 // Tightest returns the enforced result that constrains the client most. Headers show it. A limit that denied comes
-// before all others; of several, the one with the longest RetryAfter wins (Never is the longest). If none denied, the
-// limit with the smallest share of its capacity remaining wins. If two shares are equal, the limit that takes longer to
-// recover wins: to recover means that one more request fits, if nothing remains, or else that the whole capacity is
-// available. If the limits are still equal, the first one wins. A limit of requests in flight counts only if it denies.
-// Tightest reports false if no result counts.
+// before all others; of several, the one with the longest RetryAfter wins. Never is the longest, and a limit that the cost
+// exceeds wins over one that a further grant could lift. If none denied, the limit with the smallest share of its capacity
+// remaining wins. If two shares are equal, the limit that takes longer to recover wins: to recover means that one more
+// request fits, if nothing remains, or else that the whole capacity is available. If the limits are still equal, the first
+// one wins. A limit of requests in flight counts only if it denies. Tightest reports false if no result counts.
 func (d Decision) Tightest() (Result, bool) {
-	if i := tightest(d.Results); i >= 0 {
+	if i := d.tightest(); i >= 0 {
 		return d.Results[i], true
 	}
 	return Result{}, false

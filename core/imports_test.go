@@ -48,7 +48,7 @@ var importRules = []struct {
 	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/logger", module + "internal/nearest", module + "internal/routes", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/expect", module + "internal/ipcases", module + "internal/must", module + "internal/routes", module + "middleware/internal/"}},
 	{"middleware/internal/seen", []string{module + "core", module + "keyfunc"}},
-	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/"}},
+	{"middleware/internal", adapter(module + "internal/fields")},
 	{"middleware/stdlib", adapter(module + "internal/usage")},
 	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib")},
 	{"middleware/gin", adapter("github.com/gin-gonic/gin")},

@@ -281,7 +281,8 @@ func (c *receipt) view(room *[1]Result) (d Decision) {
 			d.Wait = r.Wait
 		}
 	} else if c.extra != nil {
-		d.Results, d.At = c.extra.results, instantOf(c.extra.results)
+		d.Results = c.extra.results
+		d.At = d.instant()
 		d.Wait = c.waitFrom(d.At)
 	}
 	if c.extra != nil {

@@ -69,13 +69,13 @@ func (p *answer) unpack(r *Result, a *asked) {
 	r.setLeft(a.rule.Name, &a.set.limits[0], a.dryRun, &p.left, p.wait, time.UnixMicro(p.at))
 }
 
-// tightest returns the index of the tightest of results, or -1.
-func tightest(results []Result) int {
+// tightest returns the index of the tightest result, or -1.
+func (d *Decision) tightest() int {
 	best := -1
-	for i := range results {
-		r := &results[i]
+	for i := range d.Results {
+		r := &d.Results[i]
 		shown := !r.DryRun && (r.Limit.Algorithm != InFlight || !r.Allowed)
-		if shown && (best < 0 || tighter(r, &results[best])) {
+		if shown && (best < 0 || tighter(r, &d.Results[best]) || r.RetryAfter == Never && d.IsTooLarge(i) && !d.IsTooLarge(best)) {
 			best = i
 		}
 	}
@@ -105,17 +105,17 @@ func (r *Result) recoverAfter() time.Duration {
 	return r.ResetAfter
 }
 
-// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if several servers have decided.
-func instantOf(results []Result) time.Time {
-	for i := 1; i < len(results); i++ {
-		if results[i].At != results[0].At { // one store sets the same Time in all; Equal takes longer
-			return results[max(tightest(results), 0)].At
+// instant returns d.At: the instant of the tightest result. Instants differ only if several servers have decided.
+func (d *Decision) instant() time.Time {
+	for i := 1; i < len(d.Results); i++ {
+		if d.Results[i].At != d.Results[0].At { // one store sets the same Time in all; Equal takes longer
+			return d.Results[max(d.tightest(), 0)].At
 		}
 	}
-	if len(results) == 0 {
+	if len(d.Results) == 0 {
 		return time.Time{}
 	}
-	return results[0].At
+	return d.Results[0].At
 }
 
 // availableAfter returns a time after which at least cost is available. The time is exact for a TokenBucket and for a

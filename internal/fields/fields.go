@@ -39,7 +39,7 @@ func Of(d *core.Decision) (v Values, ok bool) {
 			v.wait, v.Retry = wait, max(1, CeilSeconds(wait))
 		}
 		return v, true
-	case !t.Allowed && !isTooLarge(d):
+	case !t.Allowed && !IsTooLarge(d):
 		v.remaining = 0 // a cheaper request may fit, but a denial that is not 413 says 0
 	}
 	if v.remaining == 0 {
@@ -48,8 +48,8 @@ func Of(d *core.Decision) (v Values, ok bool) {
 	return v, true
 }
 
-// isTooLarge reports whether the response to d is 413: the cost exceeds all that an enforced limit can ever admit.
-func isTooLarge(d *core.Decision) bool {
+// IsTooLarge reports whether the cost exceeds all that an enforced limit can ever admit. Then the tightest limit is such a limit.
+func IsTooLarge(d *core.Decision) bool {
 	for i := range d.Results {
 		if !d.Results[i].DryRun && d.IsTooLarge(i) {
 			return true

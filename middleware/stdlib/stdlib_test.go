@@ -249,9 +249,9 @@ func TestSkipsInFrontOfProxy(t *testing.T) {
 }
 
 // planOf returns a limiter of everybody at an instant, which has granted so many requests and charges *cost.
-func planOf(t *testing.T, at int64, l core.Limit, granted int, cost *int) *core.Limiter {
+func planOf(t *testing.T, at int64, l core.Limit, granted int, cost *int, more ...core.Limit) *core.Limiter {
 	store := &core.MemoryStore{Now: func() time.Time { return time.Unix(at, 0) }}
-	rule := core.Rule{Name: "plan", Key: keyfunc.Const("all"), Limits: []core.Limit{l}, Cost: func(*http.Request) int { return *cost }}
+	rule := core.Rule{Name: "plan", Key: keyfunc.Const("all"), Limits: append([]core.Limit{l}, more...), Cost: func(*http.Request) int { return *cost }}
 	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(store)))
 	if granted > 0 {
 		must.Do(t, limiter.Grant(t.Context(), "plan", "const:all", granted))
@@ -284,13 +284,15 @@ func TestDenialThatWaitingDoesNotEnd(t *testing.T) {
 }
 
 // TestDenialOfWhatOnlyAGrantCouldAdmit checks a cost that what is granted on top of the capacity could admit, but not beside what was
-// used, and not after the grant has ended: 429, with the fields of a 429.
+// used, and not after the grant has ended: 429, with the fields of a 429. If another limit never admits the cost: 413, with its fields.
 func TestDenialOfWhatOnlyAGrantCouldAdmit(t *testing.T) {
 	cost := 8
-	h := stdlib.New(planOf(t, 1_767_268_800, core.PerHour(10).Using(core.FixedWindow), 10, &cost))(http.NotFoundHandler())
-	wantFields(t, h, 404, "20", "12", "8", "1767272400", "")
-	cost = 15
+	h := stdlib.New(planOf(t, 1_767_268_800, core.PerHour(10).Using(core.FixedWindow), 10, &cost, core.PerMinute(14)))(http.NotFoundHandler())
+	wantFields(t, h, 404, "14", "6", "8", "1767268835", "")
+	cost = 13
 	wantFields(t, h, 429, "20", "0", "20", "1767272400", "")
+	cost = 15
+	wantFields(t, h, 413, "14", "6", "8", "1767268835", "")
 	cost = 21
 	wantFields(t, h, 413, "20", "12", "8", "1767272400", "")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/fields"
 )
 
 // A denial is the response to one kind of denied request: a Problem without the violated policies, and the JSON before
@@ -64,26 +65,19 @@ func newDenial(status int, detail string) *denial {
 	return &denial{problem: p, title: []byte(p.Title), summary: p.Title, head: head, tail: tail}
 }
 
-// denialOf returns the kind of d: closed if a rate is 0, tooLarge if the cost exceeds a capacity and what is granted, or else
-// usedUp or tooMany, by the limit with the longest wait.
+// denialOf returns the kind of d, by the limit that headers show: closed if its rate is 0, tooLarge if the cost exceeds its
+// capacity and what is granted, or else usedUp or tooMany.
 func denialOf(d *core.Decision) *denial {
-	kind, longest := tooMany, time.Duration(0)
-	for i := range d.Results {
-		t := &d.Results[i]
-		switch {
-		case t.DryRun:
-		case t.RetryAfter == core.Never && t.Limit.Capacity() == 0:
-			return closed
-		case d.IsTooLarge(i):
-			return tooLarge
-		case t.RetryAfter > longest:
-			kind, longest = tooMany, t.RetryAfter
-			if isQuota(&t.Limit) {
-				kind = usedUp
-			}
-		}
+	t, _ := d.Tightest()
+	switch {
+	case t.RetryAfter == core.Never && t.Limit.Capacity() == 0:
+		return closed
+	case t.RetryAfter == core.Never && fields.IsTooLarge(d):
+		return tooLarge
+	case isQuota(&t.Limit):
+		return usedUp
 	}
-	return kind
+	return tooMany
 }
 
 // isQuota reports whether l counts in a window of a day or more. A bucket refills all the time, however long its period is.
