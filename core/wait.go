@@ -160,7 +160,7 @@ func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt)
 		if took += more; err != nil {
 			return took, err
 		}
-		if reserved || early.allowed || !l.waiting.reserve(pairs, time.After(l.store.timeout)) {
+		if reserved || early.allowed || !l.waiting.reserve(pairs, time.After(l.store.timeout-took)) {
 			break
 		}
 		reserved = true
