@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A Guard is one mounting of the middleware. Nil fields are options that are not set.
@@ -147,6 +148,10 @@ func Run(t *testing.T, a Adapter) {
 func RunPlaced(t *testing.T, a Adapter) { runAll(t, a, byPlace) }
 
 func runAll(t *testing.T, a Adapter, groups []group) {
+	s := serveHandler(t, http.HandlerFunc(ok), true)
+	resp, err := s.Client().Get(s.URL)
+	must.True(t, err == nil && resp.ProtoMajor == 2, "HTTP/2 does not work, and groups would wait for requests over it: %v, %v", resp, err)
+	defer resp.Body.Close()
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) { g.run(t, a) })
 	}
