@@ -2,6 +2,7 @@ package call
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -87,14 +88,15 @@ func TestCutFrames(t *testing.T) {
 		return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(data)))) + data
 	}
 	for contentType, body := range map[string]string{
-		"application/grpc-web":     frame(0, "") + frame(0, "\x80\x80") + frame(0x80, "grpc-status:5\r\n"),
-		"application/connect+json": frame(0, "\x02") + frame(2, `{"error":{"code":"not_found"}}`),
+		"application/grpc-web":      frame(0, "") + frame(0, "\x80\x80") + frame(0x80, "grpc-status:5\r\n"),
+		"Application/GRPC-Web-Text": base64.StdEncoding.EncodeToString([]byte(frame(0x80, "grpc-status:5\r\n"))),
+		"application/connect+json":  frame(0, "\x02") + frame(2, `{"error":{"code":"not_found"}}`),
 	} {
 		for i := range len(body) + 1 {
 			for j := i; j <= len(body); j++ {
 				parts := [][]byte{[]byte(body[:i]), []byte(body[i:j]), []byte(body[j:])}
-				must.Equal(t, statusOf(contentType, nil, parts...), http.StatusNotFound, "%s, cut at %d and %d: status", contentType, i, j)
-				if got := statusOf(contentType, nil, parts[:2]...); j < len(body) && got != http.StatusInternalServerError {
+				must.Equal(t, statusOf(contentType, http.Header{"Content-Type": {contentType}}, parts...), http.StatusNotFound, "%s, cut at %d and %d: status", contentType, i, j)
+				if got := statusOf(contentType, http.Header{"Content-Type": {contentType}}, parts[:2]...); j < len(body) && got != http.StatusInternalServerError {
 					t.Fatalf("%s, only %d bytes in two parts: status %d", contentType, j, got)
 				}
 			}
