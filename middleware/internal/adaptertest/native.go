@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/must"
 	codes "github.com/spillgate/spillgate/middleware/internal/call"
@@ -168,10 +169,10 @@ func (n Native) testHeaders(t *testing.T) {
 	}
 }
 
-// testFailedHeaders checks that an admitted call that fails has the header fields, and that a client may still retry it.
+// testFailedHeaders checks that an admitted call that fails has the header fields of both limiters, and that a client may still retry it.
 func (n Native) testFailedHeaders(t *testing.T) {
-	got := n.once(t, func(context.Context) int { return 14 }, Guard{Limiter: scripted(half)}, Guard{Limiter: scripted(half)})
-	got.wantFields(t, halfSet...)
+	got := n.once(t, func(context.Context) int { return 14 }, Guard{Limiter: scripted(half), Headers: headers.IETF}, Guard{Limiter: scripted(half)})
+	got.wantFields(t, and(halfSet, `Ratelimit-Policy: "api";q=100;w=60`, `Ratelimit: "api";r=50;t=1`)...)
 	expect.True(t, got.Code == 14 && got.TrailersOnly && got.Trailer.Get("Grpc-Retry-Pushback-Ms") == "", "got %+v", got)
 }
 
