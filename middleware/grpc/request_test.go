@@ -209,6 +209,12 @@ type legacy struct{}
 
 func (legacy) XXX_Size() int { return 7 }
 
+// A broken stream sends nothing.
+type broken struct{ grpc.ServerStream }
+
+func (broken) Context() context.Context { return context.Background() }
+func (broken) SendMsg(any) error        { return io.ErrClosedPipe }
+
 func TestOutcomeBytes(t *testing.T) {
 	var got []int64
 	l := core.Must(core.New([]core.Rule{{Key: keyfunc.Const("all"), Limits: core.MustParseLimits("9/h"), CostAfter: func(_ *http.Request, o core.Outcome) int {
@@ -218,7 +224,11 @@ func TestOutcomeBytes(t *testing.T) {
 	for _, m := range []any{wrapperspb.String("ann"), legacy{}, "not protobuf"} {
 		must.Get(grpclimit.Unary(l)(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(context.Context, any) (any, error) { return m, nil }))(t)
 	}
-	expect.Elements(t, got, []int64{5 + 5, 5 + 7, 5}, "the bytes")
+	must.Do(t, grpclimit.Stream(l)(nil, broken{}, &grpc.StreamServerInfo{FullMethod: stream}, func(_ any, s grpc.ServerStream) error {
+		expect.Fails(t, s.SendMsg(wrapperspb.String("ann")), "SendMsg")
+		return nil
+	}))
+	expect.Elements(t, got, []int64{5 + 5, 5 + 7, 5, 0}, "the bytes")
 }
 
 func TestInfrastructure(t *testing.T) {
