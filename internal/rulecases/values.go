@@ -81,12 +81,13 @@ var badValues = []BadFile{
 		`4:65: pro is here twice, first in line 4`,
 		`5:44: tiers: want a table with func and the limits of each tier, got a text`,
 	}},
-	{"costs", "rules:\n  - {name: a, key: ip, limits: 1/s, cost: 0}\n  - {name: b, key: ip, limits: 1/s, cost: -1}\n  - {name: c, key: ip, limits: 1/s, cost: 1.5}\n  - {name: d, key: ip, limits: 1/s, cost: exportcost}\n  - {name: e, key: ip, limits: 1/s, cost: user}\n", []string{
+	{"costs", "rules:\n  - {name: a, key: ip, limits: 1/s, cost: 0}\n  - {name: b, key: ip, limits: 1/s, cost: -1}\n  - {name: c, key: ip, limits: 1/s, cost: 1.5}\n  - {name: d, key: ip, limits: 1/s, cost: exportcost}\n  - {name: e, key: ip, limits: 1/s, cost: user}\n  - {name: f, key: ip, limits: 1000000000/s, cost: 1000000000}\n  - {name: g, key: ip, limits: 1/s, cost: 1000000001}\n", []string{
 		`2:43: cost: want a whole number from 1 to 1000000000, or a function, got "0"`,
 		`3:43: cost: want a whole number from 1 to 1000000000, or a function, got "-1"`,
 		`4:43: cost: want a whole number from 1 to 1000000000, or a function, got "1.5"`,
 		`5:43: unknown cost "exportcost"; did you mean exportCost?`,
 		`6:43: unknown cost "user"; want exportCost`,
+		`8:43: cost: want a whole number from 1 to 1000000000, or a function, got "1000000001"`,
 	}},
 	{"modes", "rules:\n  - key: ip\n    limits: 1/s\n    dry_run: yes\n    on_failure: close\n", []string{
 		`4:14: dry_run: unknown word "yes"; want false, true`,
