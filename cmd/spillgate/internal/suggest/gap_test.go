@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
@@ -128,6 +129,13 @@ func TestLimitInAGap(t *testing.T) {
 		expect.Equal(t, g.burst(), want, "%+v", g)
 	}
 	expect.Equal(t, peaksOf(2, 3, 5, 7, 7).excess(3), 10, "2 and twice 4")
+	for by, want := range map[int]int{50: 0, 49: 1} { // at the slower rate; at the faster, the client exceeds the others by 100
+		rates := []Rate{
+			{limit: core.PerMinute(1), Burst: 5, Suitable: true, gap: Gap{1, 5 + by, 5}, peaks: peaksOf(5, 5+by)},
+			{limit: core.PerSecond(1), Burst: 5, Suitable: true, gap: Gap{1, 105, 5}, peaks: peaksOf(5, 105)},
+		}
+		expect.Equal(t, choose(rates, time.Minute), want, "by %d: the rate", by)
+	}
 }
 
 // In the first half alone, no client stands out. That does not remove the gap of the whole log.

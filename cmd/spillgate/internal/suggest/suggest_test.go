@@ -122,7 +122,7 @@ func TestOneRequestAndOneInstant(t *testing.T) {
 			log = append(log, sent(0, "a", "/"))
 		}
 		rep := run(t, perIP, 99.9, log)
-		expect.True(t, rep.Chosen != nil && rep.Chosen.Burst == n && rep.Chosen.Hit == 0 && rep.Checked == nil && rep.TooFew == 2995,
+		expect.True(t, rep.Chosen != nil && rep.Chosen.Limit == fmt.Sprintf("%d/s", n) && rep.Chosen.Hit == 0 && rep.Checked == nil && rep.TooFew == 2995,
 			"%d requests at once: got %+v, %+v", n, rep, rep.Chosen)
 	}
 	rep := run(t, perIP, 99.9, nil)
