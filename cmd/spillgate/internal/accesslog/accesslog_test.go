@@ -170,6 +170,11 @@ func TestFormatsAreDetectedAndRead(t *testing.T) {
 				"%q %s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", w.before, tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
 		}
 	}
+	for _, kind := range []string{"http", "grpcs", "ws", "wss"} {
+		line := kind + ` 2025-10-10T13:55:36.5Z app/lb/50dc 192.0.2.1:44 10.0.0.1:80 -1 -1 -1 502 - 0 57 "GET https://a/ HTTP/2.0" "-"`
+		r, _ := lastOf(t, strings.NewReader(line), Options{})
+		expect.True(t, r.Format == "alb" && r.Entries == 1, "%s: got format %q", kind, r.Format)
+	}
 }
 
 // Docker, Fluent Bit, Logstash, Filebeat and journald write lines into JSON.
@@ -253,6 +258,8 @@ func TestClients(t *testing.T) {
 		{"<190>1 TIME 10.0.0.5 - - - - 203.0.113.7 - -", "203.0.113.7", ""},
 		{"12345 - -", "", ""},
 		{"2025-10-10 - -", "", ""},
+		{strings.Repeat("a", 253) + " - -", strings.Repeat("a", 253), ""},
+		{strings.Repeat("a", 254) + " - -", "", ""},
 	} {
 		line := tt.columns + ` [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5`
 		r, e := lastOf(t, strings.NewReader(line), Options{Format: "common"})
