@@ -20,7 +20,7 @@ func (j *jsonLines) Knows(header string) bool {
 		return true
 	}
 	switch header { // Caddy does not log credentials
-	case "Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization":
+	case "Authorization", "Cookie", "Proxy-Authorization":
 		return false
 	}
 	return j.fields["headers"] != nil
