@@ -37,6 +37,10 @@ var rare = map[string][]Step{
 		grants("5/m;fixed-window", 7), grants("5/d;calendar", 7), after(-time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
 		after(time.Minute, peek("5/m;fixed-window", 12)), peek("5/d;calendar", 12),
 	},
+	"after the clock went back, what a sliding log counts no more stays uncounted": {
+		take("9/m;sliding-log", 1), after(time.Second, take("9/m;sliding-log", 1)), after(59*time.Second, take("9/m;sliding-log", 1)),
+		after(time.Second, take("9/m;sliding-log", 1)), after(-10*time.Second, take("9/m;sliding-log", 1)),
+	},
 	"a hold ends during the ban of a sibling that has ended since": {
 		hold("3/m;ban=2m", 2), after(62102*time.Millisecond, take("3/m;ban=2m", 1)), after(time.Minute, hold("1/m;ban=2m", 1)),
 		after(122300*time.Millisecond, peek("3/m;ban=2m", 1)),

@@ -86,8 +86,8 @@ function log.compile(l)
     return not last[2] and not last.err or newest <= now + micros and tonumber((string.match(last[1] or '', '^(%d+):'))) == newest
   end
 
-  -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now. A
-  -- set that makes no sense goes.
+  -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now, and
+  -- what had ended when the newest of them was charged stays uncounted. A set that makes no sense goes.
   function l.open(words, place, now)
     local itsKind, itsKept = unpackWords(twoWords, words, place)
     key, used, kept = l.pair.key .. l.keyEnd, 0, itsKept
@@ -96,6 +96,7 @@ function log.compile(l)
       local after = format('(%d', now)
       local n = call('ZCOUNT', key, after, '+inf')
       call('ZREMRANGEBYSCORE', key, after, '+inf')
+      call('ZREMRANGEBYSCORE', key, '-inf', text(newest - micros))
       newest = now
       add(now, n)
       keep(now, true) -- the set may have been empty in between
