@@ -25,6 +25,7 @@ rules:
   - {name: login, key: ip, limits: "3/10s;fixed-window, 9/m;sliding-log", match: [POST /login, "POST /v1/{tenant}/login"]}
   - {name: guess, key: ip, limits: "2/5s;ban=7s", match: POST /login, cost_after: failures}
   - {name: agent, key: "join(ip, header(User-Agent))", limits: 1/s;burst=4, match: /api/, cost: 2}
+  - {name: tenant, key: ip, limits: 2/3s, match: "/v1/{tenant}/login", cost: 5, cost_after: failures}
 `
 
 // A live is a server that gets requests over TCP, on a clock that stands still during a request, and its log.
