@@ -25,7 +25,7 @@ func address(s string) (string, bool) {
 	if len(s) == 0 || s[0] > 'f' || 'G' <= s[0] && s[0] <= 'Z' { // spares ParseAddr most host names
 		return "", false
 	}
-	if _, err := netip.ParseAddr(s); err == nil {
+	if isAddress(s) {
 		return s, true
 	}
 	s = strings.Trim(s, `"'() `)
@@ -34,8 +34,8 @@ func address(s string) (string, bool) {
 	}
 	s, _, _ = strings.Cut(s, ",")
 	s = strings.TrimSpace(s)
-	if _, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
-		return strings.Trim(s, "[]"), true
+	if inner := strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"); isAddress(inner) {
+		return inner, true
 	}
 	return beforePort(s)
 }
@@ -47,8 +47,13 @@ func beforePort(s string) (string, bool) {
 		return "", false
 	}
 	host := strings.TrimSuffix(strings.TrimPrefix(s[:i], "["), "]")
-	_, err := netip.ParseAddr(host)
-	return host, err == nil
+	return host, isAddress(host)
+}
+
+// isAddress reports whether s is an address. ParseAddr takes all that follows a % for the zone, even "fe80::1%eth0]:80".
+func isAddress(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && !strings.ContainsAny(a.Zone(), "], ")
 }
 
 func isPort(s string) bool {
