@@ -46,7 +46,7 @@ var logs = []struct {
 		Entry{At: at("2025-10-10T13:55:36Z"), Started: true, Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Status: 200, Duration: 34 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/8"}}},
 	},
 	{
-		"caddy", `{"level":"info","ts":1760104536.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b","headers":{"X-Api-Key":["k1"]}},"user_id":"","duration":9.29675e-05,"size":10900,"status":200}`,
+		"caddy", `{"level":"info","ts":1760104536.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b","headers":{"X-Api-Key":["k1"],"Authorization":["REDACTED"]}},"user_id":"","duration":9.29675e-05,"size":10900,"status":200}`,
 		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/a?b", Host: "example.com", Status: 200, Duration: 92967, Header: http.Header{"X-Api-Key": {"k1"}}},
 	},
 	{

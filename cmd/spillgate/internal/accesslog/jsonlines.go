@@ -16,14 +16,12 @@ func newJSON(preset map[string][]string, o Options) *jsonLines {
 }
 
 func (j *jsonLines) Knows(header string) bool {
-	if j.headers[header] != "" {
-		return true
-	}
-	switch header { // Caddy does not log credentials
-	case "Authorization", "Cookie", "Proxy-Authorization":
-		return false
-	}
-	return j.fields["headers"] != nil
+	return j.headers[header] != "" || j.fields["headers"] != nil && !isCredential(header)
+}
+
+// isCredential reports whether Caddy logs "REDACTED" instead of a field's value.
+func isCredential(header string) bool {
+	return header == "Authorization" || header == "Cookie" || header == "Proxy-Authorization"
 }
 
 func (j *jsonLines) Parse(line string, e *Entry) error {
@@ -34,6 +32,9 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 	if field := j.fields["headers"]; field != nil && !j.bare {
 		e.Header = make(http.Header)
 		gjson.Get(object, field[0]).ForEach(func(name, values gjson.Result) bool {
+			if isCredential(name.String()) {
+				return true
+			}
 			for _, v := range values.Array() {
 				e.Header.Add(name.String(), v.String())
 			}

@@ -75,7 +75,7 @@ func (q *Requests) Set(e *accesslog.Entry) {
 	} else {
 		q.URL = url.URL{Path: target, RawQuery: query}
 	}
-	if e.User != "" && q.Users {
+	if e.User != "" && q.Users && r.Header["Authorization"] == nil {
 		r.Header = r.Header.Clone() // parsers reuse it for the next entry
 		r.SetBasicAuth(e.User, "")
 	}

@@ -24,6 +24,7 @@ func TestRequestsAreWhatTheServerReceived(t *testing.T) {
 		{"an invalid target", "{key: ip, limits: 0/s, match: /a%zz}", accesslog.Entry{Target: "/a%zz?q"}},
 		{"the user", "{key: join(basic, const(x)), limits: 0/s}", accesslog.Entry{Target: "/", User: "ann"}},
 		{"a header", "{key: ip, limits: 0/s, headers: {X-A: b}}", accesslog.Entry{Target: "/", Header: http.Header{"X-A": {"b"}}}},
+		{"a credential of another kind", "{key: bearer, limits: 0/s}", accesslog.Entry{Target: "/", User: "ann", Header: http.Header{"Authorization": {"Bearer x"}}}},
 	} {
 		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", "GET", -1
 		rule := strings.Replace(strings.Replace(tt.rule, "join(basic, const(x))", "'join(basic, const(x))'", 1), "/a%zz", "'/a%zz'", 1)
