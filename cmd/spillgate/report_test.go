@@ -152,7 +152,7 @@ func TestHeadersAreReadIfARuleNeedsThem(t *testing.T) {
 		"exit code %d, stderr %q\n%s", code, stderr, stdout)
 }
 
-func TestPreflightsAreSkippedIfTheLogHasTheirHeaders(t *testing.T) {
+func TestSkipsReadTheHeadersOfTheLog(t *testing.T) {
 	rules := fileWith(t, "skip: {preflight: true}\nrules: [{name: login, key: ip, limits: 1/h}]")
 	const line = `{"ts":1790000000.5,"request":{"client_ip":"192.0.2.1","method":%q,"uri":"/login","headers":{%q:["POST"],"Origin":["https://x"]}},"duration":0.1,"status":200}` + "\n"
 	log := fmt.Sprintf(line+line, "OPTIONS", "Access-Control-Request-Method", "POST", "X-Other")
@@ -161,6 +161,9 @@ func TestPreflightsAreSkippedIfTheLogHasTheirHeaders(t *testing.T) {
 	_, stdout, stderr = execute(t, "replay", "--rules", rules, fileWith(t, accessLog()))
 	expect.True(t, strings.Contains(stdout, "lack what they need:\n  skip.preflight: header Access-Control-Request-Method, header Origin\n"),
 		"stderr %q\n%s", stderr, stdout)
+	rules = fileWith(t, "skip: {addresses: [192.0.2.0/24]}\nrules: [{name: login, key: ip, limits: 1/h}]") // nobody behind a proxy
+	_, stdout, stderr = execute(t, "replay", "--rules", rules, fileWith(t, fmt.Sprintf(line+line, "POST", "X-Forwarded-For", "POST", "X-Other")))
+	expect.True(t, strings.Contains(stdout, "login         1       0"), "stderr %q\n%s", stderr, stdout)
 }
 
 // An empty log, such as a freshly rotated one, does not affect the other logs, whatever its position.

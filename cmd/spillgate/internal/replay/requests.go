@@ -42,9 +42,9 @@ func skipsPreflights(f *rulefile.File) bool {
 	return err == nil && len(all) > 0 && slices.Contains(all[0].Why, "skipped: it is a preflight")
 }
 
-// NeedsHeader reports whether a file needs a header field.
+// NeedsHeader reports whether a file may need a header field.
 func NeedsHeader(f *rulefile.File) bool {
-	if skipsPreflights(f) {
+	if skipsPreflights(f) || len(f.Warnings) > 0 { // one may be that skip.addresses heeds the fields that proxies send
 		return true
 	}
 	for i := range f.Rules {
