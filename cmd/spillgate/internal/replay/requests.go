@@ -65,9 +65,13 @@ func (q *Requests) Set(e *accesslog.Entry) {
 		r.Header = q.none
 	}
 	target, query, _ := strings.Cut(e.Target, "?")
+	prefix := ""
+	if e.Method == http.MethodConnect && !strings.HasPrefix(target, "/") { // the target is a host, as for net/http
+		prefix = "http://"
+	}
 	if strings.HasPrefix(target, "/") && strings.IndexByte(target, '%') < 0 && strings.IndexByte(target, '\\') < 0 {
 		q.URL = url.URL{Path: target, RawQuery: query}
-	} else if u, err := url.ParseRequestURI(e.Target); err == nil {
+	} else if u, err := url.ParseRequestURI(prefix + e.Target); err == nil {
 		q.URL = *u
 		if u.Host != "" {
 			r.Host = u.Host

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,10 +24,11 @@ func TestRequestsAreWhatTheServerReceived(t *testing.T) {
 		{"escapes", "{key: ip, limits: 0/s, match: /login}", accesslog.Entry{Target: "/%6Cogin"}},
 		{"an invalid target", "{key: ip, limits: 0/s, match: /a%zz}", accesslog.Entry{Target: "/a%zz?q"}},
 		{"the user", "{key: join(basic, const(x)), limits: 0/s}", accesslog.Entry{Target: "/", User: "ann"}},
-		{"a header", "{key: ip, limits: 0/s, headers: {X-A: b}}", accesslog.Entry{Target: "/", Header: http.Header{"X-A": {"b"}}}},
 		{"a credential of another kind", "{key: bearer, limits: 0/s}", accesslog.Entry{Target: "/", User: "ann", Header: http.Header{"Authorization": {"Bearer x"}}}},
+		{"a tunnel", "{key: ip, limits: 0/s, match: 'CONNECT example.com/{$}'}", accesslog.Entry{Method: "CONNECT", Target: "example.com:443"}},
+		{"a header", "{key: ip, limits: 0/s, headers: {X-A: b}}", accesslog.Entry{Target: "/", Header: http.Header{"X-A": {"b"}}}},
 	} {
-		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", "GET", -1
+		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", cmp.Or(tt.e.Method, "GET"), -1
 		rule := strings.Replace(strings.Replace(tt.rule, "join(basic, const(x))", "'join(basic, const(x))'", 1), "/a%zz", "'/a%zz'", 1)
 		rep := run(t, "rules: ["+rule+"]", Options{Knows: func(string) bool { return true }}, entries{tt.e})
 		expect.True(t, rep.Denied == 1 && rep.Failed == 0, "%s: the rule did not deny it: %+v", tt.why, rep)
