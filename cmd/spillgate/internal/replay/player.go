@@ -141,7 +141,7 @@ func (p *player) count(results []core.Result, admitted bool) {
 		n := 0 // an override may have more or fewer limits than the rule
 		for n < len(results) && results[n].Rule == a.rule.rule.Name {
 			a.denied = a.denied || !results[n].Allowed
-			if l := results[n].Limit; a.rule.rule.CostAfter != nil && l.Algorithm != core.InFlight {
+			if l := &results[n].Limit; a.rule.rule.CostAfter != nil && l.Algorithm != core.InFlight {
 				a.cost = min(a.cost, max(l.Capacity(), 1)) // what is held: see core.Rule.CostAfter
 			}
 			n++

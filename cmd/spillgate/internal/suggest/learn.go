@@ -26,7 +26,7 @@ type learner struct {
 	clients []client
 
 	histogram histogram
-	now       int64 // does not go back
+	now       int64 // does not go back, as in a replay
 	whole     bool  // all times are whole seconds
 }
 
@@ -59,6 +59,7 @@ func (l *learner) add(e *accesslog.Entry) error {
 		l.report.Skipped++
 		return nil
 	}
+	l.now = max(l.now, replay.InstantOf(e, l.options.AtStart).UnixMicro())
 	l.requests.Set(e)
 	l.applies = false
 	_, err := l.limiter.Check(&l.requests.Request)
@@ -71,20 +72,18 @@ func (l *learner) add(e *accesslog.Entry) error {
 		l.report.Keyless++
 		l.report.Error = l.keyErr.Error()
 	default:
-		l.record(replay.InstantOf(e, l.options.AtStart).UnixMicro())
+		l.record()
 		l.whole = l.whole && e.Seconds
 	}
 	return nil
 }
 
 // record records a request of l.key.
-func (l *learner) record(at int64) {
+func (l *learner) record() {
 	rep := &l.report
 	if rep.Requests == 0 {
-		l.now, rep.From = at, time.UnixMicro(at).UTC()
-		l.histogram.from = at
+		rep.From, l.histogram.from = time.UnixMicro(l.now).UTC(), l.now
 	}
-	l.now = max(l.now, at)
 	rep.To = time.UnixMicro(l.now).UTC()
 	rep.Requests++
 	l.histogram.add(l.now)
