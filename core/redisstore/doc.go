@@ -47,9 +47,10 @@
 // store gives back what the other slots have charged before it returns, and each result has what remains after that.
 // So:
 //
-//   - No limit is ever exceeded, and when Take returns, a denied request has been charged nothing. There is one
-//     exception: if a token bucket was charged for several requests at the same time and all of them were denied
-//     elsewhere, the bucket may keep, for each request but the last, what it refills in one round trip.
+//   - No limit is ever exceeded, and when Take returns, a denied request has been charged nothing. There are two
+//     exceptions. If a token bucket was charged for several requests at the same time and all of them were denied
+//     elsewhere, the bucket may keep, for each request but the last, what it refills in one round trip. And what a key
+//     has used under another tier may recover as slowly afterwards as under the tier of the denied request.
 //   - Before Take returns, for one more round trip, the cost counts in the slots that admitted it, and another request
 //     may be denied because of it.
 //   - If the process or the connection dies in that time, the cost stays charged until it drains or its window ends.
