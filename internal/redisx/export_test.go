@@ -24,6 +24,11 @@ func (s *Store) SetLocal(t time.Time) {
 	s.decider.layout.wall.Store(&now)
 }
 
+// DecideInParts makes s decide requests identity by identity, or pair by pair, as on a Redis Cluster.
+func (s *Store) DecideInParts(byPair bool) {
+	s.decider.server.routing.Store(uint32(map[bool]routing{false: byIdentity, true: byKey}[byPair]))
+}
+
 // ChargeAhead charges requests of a claim ahead, at most want.
 func (s *Store) ChargeAhead(c core.Claim, want int64) (charged int64, err error) {
 	c.Cost = int(want)
