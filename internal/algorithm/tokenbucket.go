@@ -155,6 +155,17 @@ func (s *State) untilSiblings(target int64) (longest int64) {
 	return longest
 }
 
+// siblingsAfter returns what the fullest sibling holds after a time.
+func (s *State) siblingsAfter(wait int64) (used int64) {
+	for i := range s.Run {
+		if r := &s.Run[i]; r.isSibling(s.Limit) {
+			b := s.view(r)
+			used = max(used, b.Drain(s.Limit, int64(r.Sibling), max(b.At, s.Now+wait)).Level-b.Raised)
+		}
+	}
+	return used
+}
+
 // fullest returns the bucket that a charge raises: as full as the fullest sibling. What it did not hold is not given back.
 func (s *State) fullest() Bucket {
 	if s.others > s.Level {
@@ -194,14 +205,14 @@ func (s *State) BeginsBan(cost int64) bool {
 // says everything about the requests that wait: the next request has its turn when the level leaves room for its cost.
 
 // booked returns the bucket after a booking, and whether it is within the whole numbers. Before it, the level is at least
-// what drains until a ban ends, so that requests that wait for the end of the ban get their turns after it. If siblings
-// make the request wait, the bucket is full when they no longer do: later requests get later turns.
+// what drains until a ban ends, and what siblings hold then, so that requests that wait for the end of the ban get their
+// turns after it. If siblings make the request wait, the bucket is full when they no longer do: later requests get later turns.
 func (s *State) booked(cost, ban int64) (b Bucket, fit bool) {
 	l := s.Limit
 	b = s.fullest()
 	ticks := func(wait int64) int64 { return CeilDiv(wait+max(0, s.Now-b.At), l.Unit) }
 	if ban > 0 {
-		b.Level = max(b.Level, addProduct(0, l.Rate, ticks(ban)))
+		b.Level = max(b.Level, addProduct(s.siblingsAfter(ban), l.Rate, ticks(ban)))
 	}
 	fit = fits(b.Level, cost, l.Period)
 	b = b.Charge(l, cost)

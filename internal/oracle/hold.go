@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -352,8 +353,8 @@ func (m *Model) checkGrant(now int64, s *core.Settlement) error {
 // A booking is a charge for a request that waits for its turn. Until its turn, the bucket holds more than its capacity.
 
 // booked returns the sibling of l's rate after a charge for a request that waits. A ban first raises the level by an amount that drains
-// exactly when the ban ends, so the turns of requests that wait for its end begin there. If siblings of other rates make the request
-// wait, the level is raised so that the bucket is full once they do not: later requests get later turns.
+// exactly when the ban ends, and what siblings hold then, so the turns of requests that wait for its end begin there. If siblings of
+// other rates make the request wait, the level is raised so that the bucket is full once they do not: later requests get later turns.
 func (s tokenBucket) booked(l core.Limit, now int64, behind, ban time.Duration, cost *big.Rat) bucket {
 	d, rate := drainOf(l), int64(l.Rate)
 	b := s.own(l, now)
@@ -361,7 +362,9 @@ func (s tokenBucket) booked(l core.Limit, now int64, behind, ban time.Duration, 
 		return d.in(ceilDiv(wait.Microseconds()+max(0, now-b.at), d.tick), rate)
 	}
 	if ban > 0 {
-		b.level = larger(b.level, drains(ban))
+		others := maps.Clone(s)
+		delete(others, rate)
+		b.level = larger(b.level, new(big.Rat).Add(drains(ban), others.used(l, now, now+ban.Microseconds())))
 	}
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at

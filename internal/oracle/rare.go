@@ -196,6 +196,9 @@ var rare = map[string][]Step{
 	"a large cost is not booked behind a ban": {
 		bans(50 * time.Minute), mayWait("1000000/9000s", 700_000), mayWait("1000000/9000s", 600_000),
 	},
+	"a turn at the end of a ban counts for a request at another rate": {
+		bans(2 * time.Second), mayWait("3/s;burst=6", 1), mayWait("20/s;burst=4", 2), mayWait("20/s;burst=4", 2),
+	},
 	"the clock goes back, and the turn of the first request is given back": {
 		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), after(-time.Second, refund(0)), mayWait("5/s;burst=1", 1),
 	},

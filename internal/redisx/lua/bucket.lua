@@ -43,13 +43,21 @@ function bucket.join(l, now)
 end
 
 -- booked returns the level of an opened bucket before and after a booking: a charge for a request that waits for its turn. Until its
--- turn, the bucket is more than full. While the pair is banned, the level before is at least what drains until the ban ends: the
--- turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when they no longer do.
+-- turn, the bucket is more than full. While the pair is banned, the level before is at least what drains until the ban ends, and what
+-- siblings hold then: the turns of requests that wait for its end begin there. If siblings make the request wait, the bucket is full when
+-- they no longer do.
 function bucket.booked(l, now, cost)
   local _, _, level, at = l.words()
   local ban = l.pair.bannedUntil - now
   if ban > 0 then
-    level = max(level, min(l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
+    local used, siblings = 0, l.siblings or none
+    for i = 1, #siblings do
+      local one = siblings[i]
+      one.open(one.state.text, 1, now + ban)
+      used = max(used, one.used())
+      one.open(one.state.text, 1, now)
+    end
+    level = max(level, min(used + l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
   end
   local after = level + cost * l.period
   if l.siblings and l.behind > 0 then
