@@ -8,10 +8,9 @@ local bucket = {hasSiblings = true, isRead = true}
 local tickOf = {[0] = 1, 1000, 1000000} -- microseconds of a tick, by code
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
--- read returns the level, at, busy and raised of stored words in ticks of l: the requests used stay the same, rounded up. It returns nil
--- if that makes no sense. A state may be later than now because the clock went back. What would have drained until then is still to
--- drain, but the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a state may
--- be later.
+-- read returns the level, at, busy and raised of stored words in ticks of l: the requests used stay the same, rounded up. It returns nil if
+-- that makes no sense. A state may be later than now because the clock went back. What would have drained until then is still to drain, but
+-- the clock never fills a bucket above its capacity, and an empty bucket equals a new one. At the end of a hold, a state may be later.
 local function read(l, now, tag, _, level, at, busy, raised)
   if not l.state or level > maxExact or raised > maxExact then
     return nil
@@ -50,9 +49,8 @@ function bucket.booked(l, now, cost)
   local _, _, level, at = l.words()
   local ban = l.pair.bannedUntil - now
   if ban > 0 then
-    local used, siblings = 0, l.siblings or none
-    for i = 1, #siblings do
-      local one = siblings[i]
+    local used = 0
+    for _, one in ipairs(l.siblings or none) do
       one.open(one.state.text, 1, now + ban)
       used = max(used, one.used())
       one.open(one.state.text, 1, now)

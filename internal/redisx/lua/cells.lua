@@ -29,10 +29,9 @@ local function endOfHold(at) return at - at % holdWidth + holdLife end
 
 -- sumCells sets what the cells of a pair come to.
 local function sumCells(pair)
-  local cells, cost, count, grants = pair.cells, 0, 0, 0
+  local cost, count, grants = 0, 0, 0
   pair.bannedUntil, pair.resetAt = 0, 0
-  for i = 1, #cells do
-    local cell = cells[i]
+  for _, cell in ipairs(pair.cells) do
     local kind = cell.kind
     if kind == holdCell then
       cost, count = min(cost + cell.n, maxExact), count + cell.count
@@ -131,9 +130,8 @@ end
 
 -- untilSiblings returns how long after now the siblings of a limit take to have used no more than target: at least wait.
 local function untilSiblings(l, now, target, wait)
-  local siblings = l.siblings or none
-  for i = 1, #siblings do
-    wait = max(wait, siblings[i].untilUsed(now, target))
+  for _, one in ipairs(l.siblings or none) do
+    wait = max(wait, one.untilUsed(now, target))
   end
   return wait
 end

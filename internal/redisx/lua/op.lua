@@ -74,9 +74,7 @@ end
 
 -- chargeAll charges cost to all limits of an op, whether it fits or not. If limits share a state, another charge may have changed it.
 local function chargeAll(plan, op, cost, now)
-  local limits = cost > 0 and op.charged or none
-  for i = 1, #limits do
-    local l = limits[i]
+  for _, l in ipairs(cost > 0 and op.charged or none) do
     if plan.shared then
       openState(l, now)
     end
