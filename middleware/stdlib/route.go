@@ -58,7 +58,14 @@ func (n router) RouteTarget(r *http.Request) (method, path string) {
 	if !found {
 		method = ""
 	}
-	return method, route.Fill(pattern[strings.IndexByte(pattern, '/'):], r.PathValue)
+	return method, route.Fill(pattern[strings.IndexByte(pattern, '/'):], func(name string) (value string) {
+		defer func() {
+			if recover() != nil { // PathValue panics if a wildcard has matched an empty segment of a CONNECT
+				value = "/" // matches only wildcards
+			}
+		}()
+		return r.PathValue(name)
+	})
 }
 
 // isSubtree reports whether pattern may contain more than one route.

@@ -195,19 +195,25 @@ func (loop) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
 // TestRoutesBehindRewrites checks that Rule.Routes reads what a ServeMux has routed, although middleware between the mux
 // and the limiter has since rewritten the request.
 func TestRoutesBehindRewrites(t *testing.T) {
-	for _, pattern := range []string{"POST /api/login", "/api/{page}", "POST example.com/api/{page}", "/api/{page...}"} {
-		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{"POST /api/login"}}
+	for _, row := range []struct{ pattern, method, path, limited string }{
+		{"POST /api/login", "POST", "/api/login", "POST /api/login"},
+		{"/api/{page}", "POST", "/api/login", "POST /api/login"},
+		{"POST example.com/api/{page}", "POST", "/api/login", "POST /api/login"},
+		{"/api/{page...}", "POST", "/api/login", "POST /api/login"},
+		{"/api/{user}/{page}", "CONNECT", "/api//login", "/api/{user}/{page}"}, // PathValue panics
+	} {
+		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)}, Routes: []string{row.limited}}
 		logins := 0
 		limited := stdlib.New(core.Must(core.New([]core.Rule{rule})))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { logins++ }))
 		mux := http.NewServeMux()
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(row.pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.URL = &url.URL{Path: "/elsewhere"}
 			limited.ServeHTTP(w, r)
 		})
 		for range 20 {
-			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/login", nil))
+			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(row.method, row.path, nil))
 		}
-		expect.Equal(t, logins, 5, "%s: logins", pattern)
+		expect.Equal(t, logins, 5, "%s: logins", row.pattern)
 	}
 }
 
