@@ -169,7 +169,11 @@ func readings(r *http.Request, exact bool, dst []reading) []reading {
 		dst = append(dst, all)
 	} else {
 		dst = all.appendForms(sent.Path, dst)
-		for _, p := range [...]string{sent.RawPath, own} {
+		connect := ""
+		if all.method == http.MethodConnect && sent.Path != "" && sent.Path[0] != '/' { // left by http.StripPrefix
+			connect = "/" + sent.EscapedPath()[1:] // http.ServeMux takes the first byte for a slash
+		}
+		for _, p := range [...]string{sent.RawPath, own, connect} {
 			if p != "" {
 				all.escaped = true
 				dst = all.appendForms(p, dst)

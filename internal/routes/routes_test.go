@@ -73,8 +73,11 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestRequestsThatNoServerReceived(t *testing.T) {
-	x := index(t, []string{"GET /{$}", "GET /login"})
-	for _, r := range []*http.Request{{}, {Method: http.MethodGet}, {URL: &url.URL{Path: "login"}}} {
+	x := index(t, []string{"GET /{$}", "GET /login", "CONNECT /login", "CONNECT /41"})
+	for _, r := range []*http.Request{
+		{}, {Method: http.MethodGet}, {URL: &url.URL{Path: "login"}},
+		{Method: http.MethodConnect, URL: &url.URL{Path: "xlogin"}}, {Method: http.MethodConnect, URL: &url.URL{Path: "A", RawPath: "%41"}},
+	} {
 		expect.Equal(t, len(x.Match(r, nil)), 1, "no pattern applies to %+v", r)
 	}
 }
