@@ -33,6 +33,7 @@ func TestMatchReadsWhatTheRouterReads(t *testing.T) {
 		{"HEAD /page", "GET", "", []int{1}},
 		{"POST /x", "", "/users/a%2Fb", []int{2}},
 		{"POST /x", "", "/", []int{3}},
+		{"POST /users", "", "/users//", []int{2}},
 		{"POST /x", "", "", nil},
 	} {
 		expect.Elements(t, x.Match(routedBy(received(t, tt.line), tt.method, tt.path), nil), tt.want, "%s, routed by %s %s", tt.line, tt.method, tt.path)

@@ -159,7 +159,7 @@ func readings(r *http.Request, exact bool, dst []reading) []reading {
 	}
 	method, own := "", "" // the router's
 	if router, ok := r.Context().Value(RouterKey{}).(Router); ok {
-		if method, own = router.RouteTarget(r); own != "" && trimSlashes(own) == trimSlashes(sent.Path) {
+		if method, own = router.RouteTarget(r); own != "" && !strings.HasSuffix(own, "//") && trimSlashes(own) == trimSlashes(sent.Path) {
 			own = ""
 		}
 	}
