@@ -109,7 +109,7 @@ func urlOf(c *chi.Context, r *http.Request) *url.URL {
 func mountedPath(c *chi.Context) string {
 	path, values := "", c.URLParams.Values
 	for _, pattern := range c.RoutePatterns {
-		rest := "" // the value of "*", which keeps its slash at the end
+		mounted := false // the pattern ends in "*" without a value, as in "/api/*" of a mounted router
 		for pattern != "" {
 			n := strings.IndexAny(pattern, "{*")
 			if n < 0 || len(values) == 0 {
@@ -117,12 +117,10 @@ func mountedPath(c *chi.Context) string {
 				break
 			}
 			path += pattern[:n] + values[0]
-			if pattern[n] == '*' {
-				rest = values[0]
-			}
+			mounted = pattern[n] == '*' && values[0] == ""
 			pattern, values = pattern[n+parameterLength(pattern[n:]):], values[1:]
 		}
-		if rest == "" {
+		if mounted {
 			path = strings.TrimSuffix(path, "/")
 		}
 	}

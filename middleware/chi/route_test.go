@@ -213,7 +213,7 @@ func TestRoutesBehindRewrites(t *testing.T) {
 		"both":         {set(func(c *chi.Context) { c.RouteMethod, c.RoutePath = "POST", "/api/login" }), "GET", "/x"},
 	} {
 		rule := core.Rule{Key: func(*http.Request) (string, error) { return "const:all", nil }, Limits: []core.Limit{core.PerHour(5)},
-			Routes: []string{"POST /api/login", "POST /files/login"}}
+			Routes: []string{"POST /api/login", "POST /files/{name}"}}
 		for place, build := range map[string]func(r chi.Router, limit func(http.Handler) http.Handler, login http.HandlerFunc){
 			"Use": func(r chi.Router, limit func(http.Handler) http.Handler, login http.HandlerFunc) {
 				r.Use(row.rewrite, middleware.CleanPath, limit)
@@ -237,6 +237,10 @@ func TestRoutesBehindRewrites(t *testing.T) {
 			"mounted With": func(r chi.Router, limit func(http.Handler) http.Handler, login http.HandlerFunc) {
 				r.Use(row.rewrite, middleware.CleanPath)
 				r.Route("/api", func(r chi.Router) { r.With(limit).Post("/*", login) })
+			},
+			"With and an empty name": func(r chi.Router, limit func(http.Handler) http.Handler, login http.HandlerFunc) {
+				r.Use(set(func(c *chi.Context) { c.RouteMethod, c.RoutePath = "POST", "/files//" }))
+				r.With(limit).Post("/files/{name}/", login)
 			},
 		} {
 			logins := 0
