@@ -334,3 +334,19 @@ func TestRetryAfterInThePast(t *testing.T) {
 		}))
 	}
 }
+
+// TestDenialsThatAreNotConsecutive checks that pauses do not grow if a request is admitted after each denial, although the
+// responses say that nothing remains.
+func TestDenialsThatAreNotConsecutive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		s := serve(func(w http.ResponseWriter, _ *http.Request) {
+			n++
+			write(w, []int{200, 429}[n%2], append(gitHub("60", "0", "2", "core"), "Retry-After", "2")...)
+		})
+		for c := s.over(&client.Transport{}); n < 20; {
+			get(t, c, "/")
+		}
+		expect.AtMost(t, time.Since(start2000), 19*2200*time.Millisecond, "20 requests, 2 seconds and the jitter apart, took")
+	})
+}

@@ -179,6 +179,9 @@ func (b *budget) leave(c *call, now time.Time) {
 // observe updates b from its state in a response. After a denial, denied closes b.
 func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock uint64) {
 	b.status = rep.status
+	if !rep.denied && c.sent > b.closedAt {
+		b.denials = 0 // they are not consecutive
+	}
 	if b.limit = max(b.limit, s.left); s.limit > 0 {
 		b.limit = s.limit
 	}
