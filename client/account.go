@@ -219,7 +219,6 @@ func (a *account) denied(c *call, rep *report, named []*budget, now time.Time) {
 	}
 	if rep.holdsKey() {
 		a.hold.denied(c, now, rep.retry, rep.status, a.clock)
-		a.hold.width = 1
 		return
 	}
 	for i, b := range named {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,5 +144,34 @@ func TestSpillgateServers(t *testing.T) {
 				}
 			}))
 		}
+	}
+}
+
+// TestTrialAfterADenialGrows checks that after a denial one request is sent, then two at a time, and so on, if the responses of
+// admitted requests do not say how many remain, although the denial does.
+func TestTrialAfterADenialGrows(t *testing.T) {
+	for _, row := range []struct {
+		name             string
+		denial, response []string
+	}{
+		{"fields in denials only", gitHub("3", "0", "1", ""), nil},
+		{"a limit of requests in flight", []string{"RateLimit", `"a";r=0`}, []string{"RateLimit", `"a";r=2`}},
+	} {
+		t.Run(row.name, inBubble(func(t *testing.T) {
+			var n atomic.Int64
+			s := serve(func(w http.ResponseWriter, _ *http.Request) {
+				defer n.Add(-1)
+				w.Header().Set("RateLimit-Policy", `"a";q=3;qu="concurrent-requests"`)
+				if n.Add(1) > 3 {
+					write(w, 429, append(row.denial, "Retry-After", "1")...)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+				write(w, 200, row.response...)
+			})
+			drive(t, s, 8, time.Minute, oneUser)
+			count := s.count()
+			expect.True(t, count[429] < 100 && count[200] > 300, "%v, want few denials", count)
+		}))
 	}
 }

@@ -190,7 +190,9 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	b.low.add(s.left, c.sent, clock)
 	switch {
 	case s.left > 0 || s.otherUnit && !s.hasReset:
-		b.width = 0 // the response says what remains, so it ends the trial
+		if !s.otherUnit {
+			b.width = 0 // the response says what remains, so it ends the trial
+		}
 		b.open(c)
 	case rep.denied:
 	case s.wait > 0:
@@ -215,6 +217,7 @@ func (b *budget) denied(c *call, now time.Time, wait time.Duration, status int, 
 		wait = max(wait, min(shortPause<<min(doublings, 10), longPause))
 	}
 	b.close(now, wait, status, clock)
+	b.width = 1
 }
 
 // close closes b for wait and a jitter, and then begins a trial. It never shortens a wait.
