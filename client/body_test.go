@@ -319,6 +319,7 @@ func TestRetryAfterInThePast(t *testing.T) {
 		{"a Reset that is past", 403, gitHub("60", "0", "946684000", "core")},
 		{"a wait after which the request is denied again", 429, []string{"Retry-After", "1"}},
 		{"503", 503, []string{"Retry-After", "0"}},
+		{"in flight", 429, []string{"Retry-After", "1", "RateLimit", `"a";r=0`, "RateLimit-Policy", `"a";q=1;qu="concurrent-requests"`}},
 	} {
 		t.Run(row.name, inBubble(func(t *testing.T) {
 			s := serve(func(w http.ResponseWriter, r *http.Request) { write(w, row.status, row.fields...) })

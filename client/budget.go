@@ -189,7 +189,7 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	b.counted = !s.otherUnit
 	b.low.add(s.left, c.sent, clock)
 	switch {
-	case s.left > 0 || s.otherUnit && !s.hasReset:
+	case s.left > 0 || s.otherUnit && !s.hasReset && !rep.denied:
 		if !s.otherUnit {
 			b.width = 0 // the response says what remains, so it ends the trial
 		}
