@@ -17,9 +17,10 @@ type closeNotifier interface{ CloseNotify() <-chan bool }
 // other watches a ResponseWriter that is not net/http's.
 type other struct{ base }
 
-// ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter.
+// ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter, whose own ReadFrom may begin the
+// response even if src is empty.
 func (w *other) ReadFrom(src io.Reader) (int64, error) {
-	return w.readFrom(src, w, func(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) })
+	return w.readFrom(src, w, struct{ io.Writer }{w.ResponseWriter}, func(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) })
 }
 
 // Each of these types adds one optional interface. They are separate types because base itself must not have the methods.

@@ -64,14 +64,15 @@ func (s *Watch) begin(status int) {
 // sniffed is how much of a body net/http writes before it calls ReadFrom of the connection, to find its content type.
 const sniffed = 512
 
-// readFrom copies src to the response: first through w, the watched writer, and then with rest. An empty src begins no
-// response, so the first bytes must pass through Write. All bytes of a call do.
-func (s *Watch) readFrom(src io.Reader, w io.Writer, rest func(io.Reader) (int64, error)) (n int64, err error) {
+// readFrom copies src to the response: the first bytes to first, in as many parts as without the limiter, and the others with
+// rest. An empty src begins no response. All bytes of a call go through w, the watched writer.
+func (s *Watch) readFrom(src io.Reader, w, first io.Writer, rest func(io.Reader) (int64, error)) (n int64, err error) {
 	if s.call != nil {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
 	if s.status.Load() == 0 {
-		n, err = io.Copy(struct{ io.Writer }{w}, io.LimitReader(src, sniffed))
+		n, err = io.Copy(first, io.LimitReader(start{s, src}, sniffed))
+		s.bytes.Add(n)
 		if err != nil || n < sniffed {
 			return n, err
 		}
@@ -79,6 +80,21 @@ func (s *Watch) readFrom(src io.Reader, w io.Writer, rest func(io.Reader) (int64
 	m, err := rest(src)
 	s.wrote(m, nil) // the error may be of src
 	return n + m, err
+}
+
+// start reads the start of a body, which begins the response unless it is empty.
+type start struct {
+	*Watch
+	src io.Reader
+}
+
+// Read implements io.Reader.
+func (s start) Read(p []byte) (int, error) {
+	n, err := s.src.Read(p)
+	if n > 0 {
+		s.begin(http.StatusOK)
+	}
+	return n, err
 }
 
 // wrote records a write of n bytes, which failed with err unless that is nil.

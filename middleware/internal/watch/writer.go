@@ -67,7 +67,7 @@ type http1 struct{ watching }
 
 // ReadFrom implements io.ReaderFrom.
 func (w *http1) ReadFrom(src io.Reader) (int64, error) {
-	return w.readFrom(src, w, w.ResponseWriter.(io.ReaderFrom).ReadFrom)
+	return w.readFrom(src, w, w.ResponseWriter, w.ResponseWriter.(io.ReaderFrom).ReadFrom)
 }
 
 // Hijack implements http.Hijacker.
