@@ -112,9 +112,9 @@ func TestRuleSaysWhichRequestsCount(t *testing.T) {
 	expect.True(t, err == nil && rep.Skipped == 1 && rep.Requests+rep.Others+rep.Skipped == all && rep.Others == 15 && rep.Clients == 2,
 		"got %+v, %v", rep, err)
 	rep = run(t, "rules: [{key: header(X-A), limits: 1/s}]", 99, handMade())
+	expect.True(t, rep.Keyless == 31 && rep.Requests == 0 && rep.Chosen == nil && rep.Error != "", "without keys: got %+v", rep)
 	late := entries{sent(time.Minute, "b", "/x"), sent(0, "a", "/"), sent(time.Minute, "a", "/")} // all count at the same time, as in a replay
 	expect.Equal(t, run(t, "rules: [{key: ip, limits: 1/s, match: '/{$}'}]", 100, late).at(t, "1/m").Burst, 2, "burst that a needs")
-	expect.True(t, rep.Keyless == 31 && rep.Requests == 0 && rep.Chosen == nil && rep.Error != "", "without keys: got %+v", rep)
 }
 
 func TestOneRequestAndOneInstant(t *testing.T) {
