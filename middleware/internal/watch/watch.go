@@ -71,8 +71,12 @@ func (s *Watch) readFrom(src io.Reader, w, first io.Writer, rest func(io.Reader)
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
 	if s.status.Load() == 0 {
-		n, err = io.Copy(first, io.LimitReader(start{s, src}, sniffed))
+		from := start{Watch: s, Reader: src}
+		n, err = io.Copy(first, io.LimitReader(&from, sniffed))
 		s.bytes.Add(n)
+		if err != nil && !from.failed {
+			s.cut.Store(true)
+		}
 		if err != nil || n < sniffed {
 			return n, err
 		}
@@ -85,15 +89,17 @@ func (s *Watch) readFrom(src io.Reader, w, first io.Writer, rest func(io.Reader)
 // start reads the start of a body, which begins the response unless it is empty.
 type start struct {
 	*Watch
-	src io.Reader
+	io.Reader
+	failed bool
 }
 
 // Read implements io.Reader.
-func (s start) Read(p []byte) (int, error) {
-	n, err := s.src.Read(p)
+func (s *start) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
 	if n > 0 {
 		s.begin(http.StatusOK)
 	}
+	s.failed = err != nil && err != io.EOF
 	return n, err
 }
 

@@ -30,6 +30,19 @@ type broken struct{ http.ResponseWriter }
 func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
 func (broken) Write([]byte) (int, error)                    { return 1, io.ErrClosedPipe }
 
+// cut is a ResponseWriter whose writes may fail.
+type cut struct {
+	full
+	fails bool
+}
+
+func (w cut) Write(p []byte) (int, error) {
+	if w.fails {
+		return 0, io.ErrClosedPipe
+	}
+	return w.full.Write(p)
+}
+
 // hijacked is a ResponseWriter like net/http's whose connection is hijacked.
 type hijacked struct{ likeHTTP1 }
 
@@ -102,6 +115,12 @@ func TestWatch(t *testing.T) {
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	w.WriteHeader(http.StatusUnauthorized)
 	expect.Equal(t, seen.Answer().Status, http.StatusUnauthorized, "the status after 101 of HTTP/2")
+
+	for src, want := range map[io.Reader]bool{strings.NewReader("ok"): true, iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ok"))): false} {
+		w, seen = Writer(cut{full{httptest.NewRecorder()}, want}, r)
+		_, err := w.(io.ReaderFrom).ReadFrom(src)
+		expect.True(t, err != nil && seen.Answer().Cut == want, "%T: %v, %+v: want cut %v", src, err, seen.Answer(), want)
+	}
 }
 
 // likeHTTP1 has the methods of net/http's ResponseWriter for HTTP/1.
