@@ -15,6 +15,9 @@ var (
 // Bearer uses the token in "Authorization: Bearer", hashed as in APIKey: "bearer:" and 32 hexadecimal digits. The
 // scheme is case-insensitive. The token is not verified.
 //
+// A verified token may have several spellings, each with its own limit: many libraries ignore the last bits of a JWT's
+// signature, and anybody can make a second ECDSA signature from the first. For JWTs, use User with the verified subject.
+//
 // A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
 // are several Authorization lines, if no token follows the scheme after a space, if there is no scheme, if the token
 // has whitespace, a comma, a quote or non-ASCII bytes in it, or if a lenient application may find the scheme in the value

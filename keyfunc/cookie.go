@@ -8,7 +8,9 @@ import (
 )
 
 // Cookie uses the value of a cookie, hashed as in APIKey: "cookie:sid:" and 32 hexadecimal digits. It does not verify
-// the cookie: a client that drops it has no key, and a client that makes up values has as many keys as it likes.
+// the cookie: a client that drops it has no key, and a client that makes up values has as many keys as it likes. So has a
+// client with one session if the application decodes values, as gin does with percent-encoding and securecookie with
+// base64: for sessions, use User with the id that it has verified.
 //
 // A request without the cookie, or with an empty value in it, fails with ErrNoKey. It fails with ErrBadKey if several
 // cookies have the name, even with equal values, or if net/http rejects the value. Cookie panics if name cannot be the

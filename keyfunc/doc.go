@@ -44,9 +44,9 @@
 //	RewrittenIP          nothing, if only trusted code sets RemoteAddr
 //	Address              whatever the func that you pass believes
 //	User                 nothing, if the id was verified before the limiter asks
-//	APIKey, Bearer       make up secrets, until something in front has verified them
+//	APIKey, Bearer       make up secrets, until something in front has verified them; spell a JWT in several ways
 //	BasicUser            the same, and send the name of another user
-//	Cookie               drop it, make up values, or ask for one new session after the other
+//	Cookie               drop it, make up or respell values, or ask for one new session after the other
 //	Header               anything: User-Agent, Accept-Language and X-Tenant are whatever the client says
 //	Method, Pattern      not an identity: they say what is requested, not by which client
 //
