@@ -14,10 +14,16 @@ import (
 
 // ContextOf returns the echo.Context of a request. It is for key funcs, Match, Cost and Tier, which get only the
 // request. It reports false for requests that did not pass this middleware. The echo.Context is valid until the request
-// has ended.
+// has ended. The handler finds what a callback has changed in its request, such as the form that it has parsed.
 func ContextOf(r *http.Request) (echo.Context, bool) {
-	c, ok := r.Context().Value(contextKey{}).(echo.Context)
-	return c, ok
+	c, ok := r.Context().Value(contextKey{}).(*requestContext)
+	if !ok {
+		return nil, false
+	}
+	if !c.decided {
+		c.echo.SetRequest(r) // the next handler gets r, so what a callback reads must be there
+	}
+	return c.echo, true
 }
 
 type contextKey struct{}
@@ -26,9 +32,10 @@ type contextKey struct{}
 // echo reuses the echo.Context after the request.
 type requestContext struct {
 	context.Context
-	echo   echo.Context
-	server *echo.Echo
-	path   string
+	echo    echo.Context
+	server  *echo.Echo
+	path    string
+	decided bool
 }
 
 func newRequestContext(c echo.Context) *requestContext {
@@ -38,7 +45,7 @@ func newRequestContext(c echo.Context) *requestContext {
 // Value implements context.Context.
 func (c *requestContext) Value(key any) any {
 	if key == (contextKey{}) {
-		return c.echo
+		return c
 	}
 	return c.Context.Value(key)
 }

@@ -13,10 +13,16 @@ import (
 
 // ContextOf returns the gin.Context of a request. It is for key funcs, Match, Cost and Tier, which get only the
 // request. It reports false for requests that did not pass this middleware. The gin.Context is valid until the request
-// has ended.
+// has ended. The handler finds what a callback has changed in its request, such as the form that it has parsed.
 func ContextOf(r *http.Request) (*gin.Context, bool) {
-	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
-	return c, ok
+	c, ok := r.Context().Value(contextKey{}).(*requestContext)
+	if !ok {
+		return nil, false
+	}
+	if !c.decided {
+		c.gin.Request = r // the next handler gets r, so what a callback reads must be there
+	}
+	return c.gin, true
 }
 
 type contextKey struct{}
@@ -25,8 +31,9 @@ type contextKey struct{}
 // gin reuses the gin.Context after the request.
 type requestContext struct {
 	context.Context
-	gin  *gin.Context
-	path string
+	gin     *gin.Context
+	path    string
+	decided bool
 }
 
 func newRequestContext(c *gin.Context) *requestContext {
@@ -36,7 +43,7 @@ func newRequestContext(c *gin.Context) *requestContext {
 // Value implements context.Context.
 func (c *requestContext) Value(key any) any {
 	if key == (contextKey{}) {
-		return c.gin
+		return c
 	}
 	return c.Context.Value(key)
 }

@@ -27,8 +27,9 @@ func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
 
 func (o *options) limit(c *gin.Context, l *core.Limiter) {
 	ctx := newRequestContext(c)
-	g, err := l.Guard(ctx, c.Request, ctx)
 	outer := c.Request
+	g, err := l.Guard(ctx, outer, ctx)
+	ctx.decided = true
 	c.Request = g.Request()
 	defer func() {
 		if c.Request == g.Request() { // no handler has replaced it

@@ -200,7 +200,8 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestContextOf checks that each callback finds what an earlier middleware has stored in the gin.Context.
+// TestContextOf checks that each callback finds what an earlier middleware has stored in the gin.Context, and that the handler finds
+// the form that a callback has read from it.
 func TestContextOf(t *testing.T) {
 	user := func(r *http.Request) string {
 		c, ok := ginlimit.ContextOf(r)
@@ -208,6 +209,7 @@ func TestContextOf(t *testing.T) {
 			t.Error("there is no context")
 			return ""
 		}
+		_ = c.Request.ParseForm() // reads the body
 		return c.GetString("user")
 	}
 	rule := core.PerHour(10).By(func(r *http.Request) (string, error) { return "user:" + user(r), nil })
@@ -216,12 +218,14 @@ func TestContextOf(t *testing.T) {
 	rule.Tier = func(r *http.Request) []core.Limit { return []core.Limit{core.PerHour(10 * len(user(r)))} }
 	r := gin.New()
 	r.Use(func(c *gin.Context) { c.Set("user", "ann") }, ginlimit.New(core.Must(core.New([]core.Rule{rule}))))
-	r.GET("/", func(c *gin.Context) {
+	r.POST("/", func(c *gin.Context) {
 		found, ok := ginlimit.ContextOf(c.Request)
 		expect.True(t, ok && found == c, "the handler finds %p, %v, want %p", found, ok, c)
+		expect.Equal(t, c.PostForm("a"), "1", "the handler finds in the form that a callback has read")
 	})
-	w := httptest.NewRecorder()
-	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	w, sent := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("a=1"))
+	sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.ServeHTTP(w, sent)
 	expect.Equal(t, w.Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
 	c, ok := ginlimit.ContextOf(httptest.NewRequest(http.MethodGet, "/", nil))
 	expect.True(t, !ok && c == nil, "a request without the middleware has the context %v", c)

@@ -202,7 +202,8 @@ func serve(e http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// testContextOf checks that each callback finds what an earlier middleware has stored in echo's Context.
+// testContextOf checks that each callback finds what an earlier middleware has stored in echo's Context, and that the handler finds
+// the form that a callback has read from it.
 func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 	user := func(r *http.Request) string {
 		c, ok := v.ContextOf(r)
@@ -210,6 +211,7 @@ func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 			t.Error("there is no context")
 			return ""
 		}
+		_ = c.Request().ParseForm() // reads the body
 		name, _ := c.Get("user").(string)
 		return name
 	}
@@ -224,12 +226,16 @@ func (v Version[E, C, H, M, R]) testContextOf(t *testing.T) {
 			return next(c)
 		}
 	}, v.limit(rule))
-	e.Add(http.MethodGet, "/", func(c C) error {
+	e.Add(http.MethodPost, "/", func(c C) error {
 		found, ok := v.ContextOf(c.Request())
 		expect.True(t, ok && found == c, "the handler finds %v, %v, want %v", found, ok, c)
+		expect.Equal(t, c.Request().PostFormValue("a"), "1", "the handler finds in the form that a callback has read")
 		return nil
 	})
-	expect.Equal(t, serve(e, http.MethodGet, "/").Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
+	w, sent := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("a=1"))
+	sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	e.ServeHTTP(w, sent)
+	expect.Equal(t, w.Header().Get("X-RateLimit-Remaining"), "27", "remaining of 30")
 	var none C
 	c, ok := v.ContextOf(httptest.NewRequest(http.MethodGet, "/", nil))
 	expect.True(t, !ok && c == none, "a request without the middleware has the context %v", c)
