@@ -59,9 +59,7 @@ func scannable(src string) (at spot, why string) {
 			run = 0
 		}
 		switch {
-		case c == '\n' && i > 0 && src[i-1] == '\r':
-			start = i + 1
-		case c == '\n', c == '\r':
+		case c == '\n':
 			work += tabs * (i - start) // in double quotes, the scanner looks for the end of the line at each tab
 			if blank++; !isBlank {
 				blank = 0

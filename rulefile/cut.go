@@ -58,7 +58,7 @@ func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, "
 func simpleEntries(lines []string, first, column int) (entries []field, end int) {
 	indent := -1
 	for end = first; end < len(lines); end++ {
-		line := strings.TrimRight(lines[end], "\r\n")
+		line := strings.TrimSuffix(lines[end], "\n")
 		text := strings.TrimLeft(line, " ")
 		at := len(line) - len(text)
 		switch {

@@ -136,7 +136,7 @@ func (m *mistakes) at(at spot, text string) *Mistake {
 	}
 	one := &Mistake{File: m.file, Line: at.line, Column: at.column, Text: text}
 	if at.line >= 1 && at.line <= len(m.lines) {
-		one.Source = strings.TrimSuffix(m.lines[at.line-1], "\r")
+		one.Source = m.lines[at.line-1]
 	}
 	return one
 }

@@ -32,11 +32,14 @@ type reader struct {
 }
 
 func parse(name string, src []byte, with resolver) (*File, error) {
-	text := strings.TrimPrefix(string(src), "\ufeff") // the byte order mark of UTF-8
+	text := strings.TrimPrefix(string(src), "\ufeff")                             // the byte order mark of UTF-8
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n") // the scanner counts some other line ends twice
 	r := &reader{mistakes: newMistakes(name, text), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
-	if len(src) <= maxFile {
-		text, r.cut = cutOverrides(text)
+	if len(src) > maxFile { // Read may have read only a part
+		r.add(spot{1, 1}, "the file has more than %d bytes", maxFile)
+		return nil, r.err()
 	}
+	text, r.cut = cutOverrides(text)
 	if root := parseTree(text, r.mistakes); root != nil {
 		r.file(root)
 	}

@@ -18,9 +18,6 @@ func parseTree(src string, m *mistakes) (root *node) {
 		}
 	}()
 	switch {
-	case len(src) > maxFile: // Read may have read only a part
-		m.add(spot{1, 1}, "the file has more than %d bytes", maxFile)
-		return nil
 	case len(src) > maxBytes:
 		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read%s", len(src), maxBytes, exceptPlain)
 		return nil
