@@ -125,7 +125,7 @@ func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
 	src := manyOverrides(1000) + "  - key: nothing\n    limits: 1/s\n"
 	src = strings.Replace(src, "\"user:500\": ", "\"user:500\": x", 1)
 	src = strings.Replace(src, "key: nothing", "key: >-\n      nothing # text\n    match: POST", 1)
-	for _, end := range []string{"\n", "\r\n", "\r"} {
+	for _, end := range []string{"\n", "\r\n", "\r", " \t \n"} {
 		_, err := Check("f", []byte(strings.ReplaceAll(src, "\n", end)))
 		for _, want := range []string{"f:507:19: limit \"x1003/month", "f:1008:10: unknown key \"nothing # text\"", "f:1010:12: unknown match \"POST\""} {
 			expect.True(t, err != nil && strings.Contains(err.Error(), want), "lines end in %q: got %v, want %q", end, err, want)

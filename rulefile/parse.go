@@ -32,8 +32,7 @@ type reader struct {
 }
 
 func parse(name string, src []byte, with resolver) (*File, error) {
-	text := strings.TrimPrefix(string(src), "\ufeff")                             // the byte order mark of UTF-8
-	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n") // the scanner counts some other line ends twice
+	text := legible(strings.TrimPrefix(string(src), "\ufeff")) // the byte order mark of UTF-8
 	r := &reader{mistakes: newMistakes(name, text), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
 	if len(src) > maxFile { // Read may have read only a part
 		r.add(spot{1, 1}, "the file has more than %d bytes", maxFile)
@@ -47,6 +46,19 @@ func parse(name string, src []byte, with resolver) (*File, error) {
 		return nil, err
 	}
 	return &File{Rules: r.rules, Hash: hashOf(src), Warnings: r.warnings, details: r.about, tables: r.tables}, nil
+}
+
+// legible returns src as the scanner gives the right places: it counts some CR LF twice, and adds white space at the end of a
+// line to the column of the text before it. White space after a backslash stays, because it can be a part of the text.
+func legible(src string) string {
+	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
+	lines := strings.Split(src, "\n")
+	for i, line := range lines {
+		if line = strings.TrimRight(line, " \t"); !strings.HasSuffix(line, `\`) {
+			lines[i] = line
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (r *reader) file(root *node) {
