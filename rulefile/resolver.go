@@ -90,12 +90,16 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 		r.add(at, "unknown %s %q", what, name)
 		return f, false
 	}
-	known = slices.Concat(known, slices.Sorted(maps.Keys(funcs)), slices.Sorted(maps.Keys(r.declared)))
+	names := slices.Sorted(maps.Keys(funcs))
+	if r.assume { // nobody knows of which kind they are
+		names = slices.Sorted(maps.Keys(r.declared))
+	}
+	known = slices.Concat(known, names)
 	if len(known) == 0 {
 		r.add(at, "unknown %s %q; functions of the program are named under funcs", what, name)
 		return f, false
 	}
-	r.add(at, "unknown %s %q%s", what, name, r.didYouMean(name, slices.Compact(known)))
+	r.add(at, "unknown %s %q%s", what, name, r.didYouMean(name, known))
 	return f, false
 }
 

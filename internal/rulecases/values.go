@@ -57,9 +57,9 @@ var badValues = []BadFile{
 	{"patterns that cross", "rules:\n  - {name: a, key: ip, limits: 1/s, match: \"/a/{x}\"}\n  - {name: b, key: ip, limits: 1/s, match: [/c, \"/{y}/b\"]}\n", []string{
 		`3:49: pattern "/{y}/b" conflicts with pattern "/a/{x}": /{y}/b and /a/{x} both match some paths, like "/a/b". But neither is more specific than the other. /{y}/b matches "/y/b", but /a/{x} doesn't. /a/{x} matches "/a/x", but /{y}/b doesn't.`,
 	}},
-	{"match names no function", "rules:\n  - key: ip\n    limits: 1/s\n    match: [internl, login]\n", []string{
-		`4:13: unknown match "internl"; did you mean internal?`,
-		`4:22: unknown match "login"; want internal`,
+	{"match names no function", "funcs: [user, internal]\nrules:\n  - key: ip\n    limits: 1/s\n    match: [internl, login]\n", []string{
+		`5:13: unknown match "internl"; did you mean internal?`,
+		`5:22: unknown match "login"; want internal`,
 	}},
 	{"match is a table", "rules:\n  - key: ip\n    limits: 1/s\n    match: {path: /a}\n", []string{
 		`4:12: match: want a text or a list of texts, got a table`,
