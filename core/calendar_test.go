@@ -106,6 +106,7 @@ func TestParseCalendarLimits(t *testing.T) {
 func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"10/2 months", `period "2 months" is not a duration, such as s, 15m, 500ms or day; months differ in length`},
+		{"10/2 years;from=3", `period "2 years" is not a duration, such as s, 15m, 500ms or day; years differ in length`},
 		{"10/mo", "did you mean month?"},
 		{"10/yr", "did you mean year?"},
 		{"10/mnoth", "did you mean month?"},
@@ -125,7 +126,7 @@ func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/month;from=2;from=3", "this is the second of its kind"},
 	} {
 		got, err := core.ParseLimits(tt.in)
-		expect.True(t, got == nil, "%q: got limits %v beside an error", tt.in, got)
+		expect.True(t, got == nil && err != nil && !strings.Contains(err.Error(), "\n"), "%q: got limits %v and %v, want one mistake", tt.in, got, err)
 		wantError(t, err, core.ErrInvalid, tt.want)
 	}
 }

@@ -118,7 +118,7 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 		*l = l.onCalendar()
 	}
 	switch {
-	case onCalendar && l.Calendar.Unit == 0:
+	case onCalendar && l.Calendar.Unit == 0 && l.Period != 0: // otherwise the period is the mistake
 		errs = append(errs, invalid("only a day, a week, a month or a year is a window of a calendar, got %s", periodString(l.Period)))
 	case l.Calendar.Unit != 0 && seen["algorithm"] && l.Algorithm == TokenBucket:
 		errs = append(errs, invalid("a calendar %v is a fixed-window, got token-bucket", l.Calendar.Unit))
