@@ -54,10 +54,10 @@ func TestWantIncludesTheCostOfTheRequest(t *testing.T) {
 	var l lease
 	l.used[1] = 5
 	for cost, want := range map[int64]int64{0: 5, 1: 6, 5: 10, 1 << 40: 1<<31 - 1} {
-		expect.Equal(t, l.want(cost), want, "a cost of %d", cost)
+		expect.Equal(t, l.want(0, 1000, cost), want, "a cost of %d", cost)
 	}
 	l.use(1 << 52)
-	expect.Equal(t, l.want(1), 1<<31-1, "the largest loan")
+	expect.Equal(t, l.want(0, 1000, 1), 1<<31-1, "the largest loan")
 }
 
 // After a refill of nothing, or two late refills in a row, the next refill is asked for after one to two times the Lease.
@@ -162,12 +162,12 @@ func serverAt(d time.Duration) int64 { return 1_000_000 + d.Microseconds() }
 var leaseTimelines = map[string][]leaseStep{
 	"a refill waits until the loan has too little": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
-		{at: 10 * ms, do: "take", n: 7, ok: true, left: [2]uint32{3}, want: 7},
-		{at: 20 * ms, do: "credit", n: 5, sent: 15 * ms, left: [2]uint32{3, 5}, want: 7},
-		{at: 30 * ms, do: "take", n: 6, left: [2]uint32{3, 5}, want: 7},
-		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{1, 5}, want: 9},
-		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{3}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 11},
-		{at: 31 * ms, do: "put back", left: [2]uint32{5}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 9},
+		{at: 10 * ms, do: "take", n: 7, ok: true, left: [2]uint32{3}, want: 4},
+		{at: 20 * ms, do: "credit", n: 5, sent: 15 * ms, left: [2]uint32{3, 5}, want: 4},
+		{at: 30 * ms, do: "take", n: 6, left: [2]uint32{3, 5}, want: 4},
+		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{1, 5}, want: 8},
+		{at: 30 * ms, do: "take", n: 2, ok: true, left: [2]uint32{3}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 8},
+		{at: 31 * ms, do: "put back", left: [2]uint32{5}, unused: []Unused{{At: serverAt(0), Count: 1}}, want: 4},
 	},
 	"a loan is used until one Lease after it was asked for": {
 		{at: 20 * ms, do: "credit", n: 10, sent: 10 * ms, left: [2]uint32{10}, want: 1},
@@ -194,19 +194,19 @@ var leaseTimelines = map[string][]leaseStep{
 	"a refill replaces a loan of which nothing is left": {
 		{at: 0, do: "credit", n: 4, left: [2]uint32{4}, want: 1},
 		{at: 10 * ms, do: "take", n: 4, ok: true, want: 4},
-		{at: 20 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{20}, want: 4},
+		{at: 20 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{20}, want: 1},
 	},
 	"the end of a lease leaves all unused": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10}, want: 1},
 		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
 		{at: 20 * ms, do: "finish", unused: []Unused{{At: serverAt(10 * ms), Count: 20}, {At: serverAt(0), Count: 10}}, want: 1},
 	},
-	"what is wanted is what was used in the last Lease": {
+	"what is wanted is what was used in the last Lease, without what will be used of the loan until it ends": {
 		{at: 0, do: "credit", n: 100, left: [2]uint32{100}, want: 1},
-		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70}, want: 30},
+		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70}, want: 15},
 		{at: 99 * ms, do: "take", n: 20, ok: true, left: [2]uint32{50}, want: 50},
 		{at: 99 * ms, do: "credit", n: 100, sent: 99 * ms, left: [2]uint32{50, 100}, want: 50},
-		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95}, unused: []Unused{{At: serverAt(0), Count: 50}}, want: 50},
+		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95}, unused: []Unused{{At: serverAt(0), Count: 50}}, want: 26},
 		{at: 200 * ms, do: "credit", n: 0, unused: []Unused{{At: serverAt(99 * ms), Count: 95}, {At: serverAt(0), Count: 50}}, want: 5},
 		{at: 300 * ms, do: "credit", n: 0, unused: []Unused{{At: serverAt(99 * ms), Count: 95}, {At: serverAt(0), Count: 50}}, want: 1},
 	},
@@ -247,8 +247,8 @@ func runLease(t *testing.T, steps []leaseStep) {
 			left[1] = l.next.left
 		}
 		unused := listOf(l.unused)
-		expect.True(t, left == s.left && slices.Equal(unused, s.unused) && l.want(0) == s.want,
-			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, unused, l.want(0), s.left, s.unused, s.want)
+		expect.True(t, left == s.left && slices.Equal(unused, s.unused) && l.want(now, leaseLength, 0) == s.want,
+			"step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, left, unused, l.want(now, leaseLength, 0), s.left, s.unused, s.want)
 	}
 }
 
@@ -292,7 +292,7 @@ func (h *leaseHolder) refill(now, cost int64) int64 {
 		return 0
 	}
 	h.waiting = true
-	return h.want(cost)
+	return h.want(now, h.length, cost)
 }
 
 func (h *leaseHolder) PutBack(now int64, taken oracle.Portion) {

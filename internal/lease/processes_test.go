@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
@@ -58,6 +59,24 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process that uses less than a limit finds its burst as large as without a lease: what it has leased is used, not returned too late for a
+// bucket to give it back.
+func TestALeaseLeavesTheBurst(t *testing.T) {
+	testpass.Thorough(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{now: start}
+		p, c := s.process(t), core.Claim{Key: "k", Limits: core.MustParseLimits("100/s;burst=1000"), Cost: 1, Lease: time.Second}
+		for range 5000 {
+			must.True(t, p.decide(t, c)[0].Allowed, "denied at 0.8 of the limit")
+			synctest.Wait()
+			time.Sleep(12500 * time.Microsecond)
+			s.pass(12500 * time.Microsecond)
+		}
+		time.Sleep(3 * time.Second) // the lease ends, but no time passes in the store
+		expect.AtLeast(t, p.remains(t, c), 950, "requests that remain")
+	})
 }
 
 // From one calendar window to the next, processes that lease one key admit at most the rate in the old window, and at most the rate in

@@ -53,7 +53,7 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	r := &refill{ends: time.Now().Add(timeout), done: make(chan struct{})}
 	e.refill = r
 	t.refills.Add(1)
-	unused, want := t.refunds(e), e.want(waiting)
+	unused, want := t.refunds(e), e.want(t.now(), e.terms.length, waiting)
 	go func() {
 		defer close(r.done)
 		t.fill(hash, e, want, unused, timeout)
