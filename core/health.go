@@ -10,8 +10,8 @@ type Health struct {
 	Calls int       // calls of the store in flight
 
 	// Overloads counts the requests that this process decided from its own memory, whatever the failure modes of their
-	// rules, because too many calls of the store were in flight. That is an overload by a flood of requests, not a
-	// failure of the store. OverloadedAt is the time of the last such request; zero if there was none.
+	// rules, because too many calls of a healthy store were in flight. A request that may wait counts once for each such
+	// call. OverloadedAt is the time of the last such request; zero if there was none.
 	Overloads    uint64
 	OverloadedAt time.Time
 

@@ -81,7 +81,8 @@ type Store struct {
 	Duration time.Duration
 	Failures uint64 // calls that failed or were late; overloads do not count
 
-	// Overloads counts the requests that local limits decided because too many calls of a store were in flight.
+	// Overloads counts the requests that local limits decided because too many calls of a store were in flight, as
+	// core.Health does.
 	Overloads uint64
 
 	Down  bool      // a store is not called now, because it has failed
