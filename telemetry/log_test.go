@@ -311,6 +311,16 @@ func TestAllDenialsAreAccountedFor(t *testing.T) {
 			deny(tel, "r", "user:last")
 			time.Sleep(time.Second)
 		}, 55},
+		"a flush in a second that the store's clock has not reached": {0, func(tel *Telemetry) {
+			at := time.Now()
+			for i := range 40 {
+				denyAt(tel, at, "r", fmt.Sprint("user:", i))
+				denyAt(tel, at, "r", fmt.Sprint("user:", i))
+				time.Sleep(time.Second / 20)
+				tel.Flush()
+			}
+			time.Sleep(time.Second)
+		}, 80},
 	} {
 		recorded(t, Options{Top: row.top}, func(t *testing.T, tel *Telemetry, b *logRecorder) {
 			row.deny(tel)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,10 +18,12 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-func deny(tel *Telemetry, rule, key string) {
+func deny(tel *Telemetry, rule, key string) { denyAt(tel, time.Time{}, rule, key) }
+
+func denyAt(tel *Telemetry, at time.Time, rule, key string) {
 	limit := core.PerMinute(1)
 	o := &core.Observation{Claims: []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}}
-	o.Decision = core.Decision{Results: []core.Result{{Rule: rule, Limit: limit}}}
+	o.Decision = core.Decision{At: at, Results: []core.Result{{Rule: rule, Limit: limit}}}
 	tel.Observe(nil, o) //nolint:staticcheck // no context is needed without a log
 }
 
