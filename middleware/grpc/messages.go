@@ -24,13 +24,13 @@ func (s *stream) Context() context.Context { return s.ctx }
 
 // SendHeader implements grpc.ServerStream.
 func (s *stream) SendHeader(md metadata.MD) error {
-	s.rpc.response.send(true)
+	s.rpc.response.send(true, false)
 	return s.ServerStream.SendHeader(md)
 }
 
 // SendMsg implements grpc.ServerStream. The first message follows the initial metadata.
 func (s *stream) SendMsg(m any) error {
-	s.rpc.response.send(true)
+	s.rpc.response.send(true, false)
 	err := s.ServerStream.SendMsg(m)
 	if err == nil {
 		s.rpc.sent(m)

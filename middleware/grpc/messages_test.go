@@ -102,6 +102,10 @@ func TestMessageDenialEndsStream(t *testing.T) {
 			_, _ = s.RecvMsg(new(emptypb.Empty)), s.RecvMsg(new(emptypb.Empty))
 			return io.ErrNoProgress
 		},
+		"has sent initial metadata and a message": func(s grpc.ServerStream) error {
+			_, _, _ = grpc.SendHeader(s.Context(), nil), s.SendMsg(new(emptypb.Empty)), s.RecvMsg(new(emptypb.Empty))
+			return s.RecvMsg(new(emptypb.Empty))
+		},
 		"receives on": func(s grpc.ServerStream) error {
 			for denials := 0; denials < 3; {
 				if err := s.RecvMsg(new(emptypb.Empty)); status.Code(err) == codes.ResourceExhausted {
@@ -123,8 +127,9 @@ func TestMessageDenialEndsStream(t *testing.T) {
 		},
 	} {
 		conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(counted(1)))})
-		_, _, err := send(t, conn, 3)
-		expect.Equal(t, status.Code(err), codes.ResourceExhausted, "a handler that %s: the stream ended with %v", why, err)
+		_, trailer, err := send(t, conn, 3)
+		expect.True(t, status.Code(err) == codes.ResourceExhausted && len(trailer["x-ratelimit-limit"]) == 1,
+			"a handler that %s: the stream ended with %v, trailer %v", why, err, trailer)
 	}
 }
 

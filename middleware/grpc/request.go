@@ -195,6 +195,6 @@ func (c *rpc) end(g *core.Guard, err error) {
 	settle(g, err, c.bytes.Load())
 	g.End()
 	if c.response == &c.own {
-		c.own.send(err == nil)
+		c.own.send(err == nil, true)
 	}
 }

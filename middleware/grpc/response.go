@@ -50,13 +50,19 @@ func (r *response) take() metadata.MD {
 	return fields
 }
 
-// send sends the fields with the initial metadata, unless that has been sent, or else in the trailer.
-func (r *response) send(initial bool) {
-	fields := r.take()
-	if len(fields) == 0 || r.transport == nil || initial && r.transport.SetHeader(fields) == nil {
-		return
+// send sends the fields with the initial metadata, unless that has been sent, or else in the trailer. Until the call ends, it sends
+// nothing in the trailer, because a denied message takes the fields back.
+func (r *response) send(initial, ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case len(r.fields) == 0 || r.transport == nil:
+	case initial && r.transport.SetHeader(r.fields) == nil:
+		r.fields = nil
+	case ended:
+		_ = r.transport.SetTrailer(r.fields) // the client may have disconnected
+		r.fields = nil
 	}
-	_ = r.transport.SetTrailer(fields) // the client may have disconnected
 }
 
 // admit sends what describes the decision of g, or failure. It returns nil if g admits its request, or else the error for the
