@@ -199,6 +199,9 @@ var rare = map[string][]Step{
 	"a turn at the end of a ban counts for a request at another rate": {
 		bans(2 * time.Second), mayWait("3/s;burst=6", 1), mayWait("20/s;burst=4", 2), mayWait("20/s;burst=4", 2),
 	},
+	"a turn at the end of a ban does not see the ban of another rate": {
+		take("2/s;ban=1h", 2), bans(2 * time.Second), mayWait("20/s;burst=4", 2), mayWait("20/s;burst=4", 3),
+	},
 	"the clock goes back, and the turn of the first request is given back": {
 		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), after(-time.Second, refund(0)), mayWait("5/s;burst=1", 1),
 	},
