@@ -22,6 +22,9 @@ var rare = map[string][]Step{
 	"after 71 minutes a bucket forgets it, even if requests were only taken away since": {
 		take("24/d", 9), take("24/d", 1), after(2*time.Hour, grants("24/d", -1)), refund(1), take("24/d", 1),
 	},
+	"after the clock went back a little, a refund knows what was charged since": {
+		take("10/m", 1), after(100*time.Second, take("10/m", 1)), after(-5*time.Second, take("10/m", 1)), refund(0), peek("10/m", 1),
+	},
 	"after the clock went back by a day, a ban lasts no longer than it was for": {
 		bans(2 * time.Minute), bans(time.Minute), after(-24*time.Hour, peek("5/m", 1)), after(2*time.Minute-time.Microsecond, peek("5/m", 1)),
 		after(time.Microsecond, take("5/m", 5)), after(time.Hour, take("5/m", 1)),
@@ -195,6 +198,9 @@ var rare = map[string][]Step{
 	},
 	"a large cost is not booked behind a ban": {
 		bans(50 * time.Minute), mayWait("1000000/9000s", 700_000), mayWait("1000000/9000s", 600_000),
+	},
+	"a large cost is not booked behind another rate": {
+		take("100/9000s", 100), mayWait("1000000/9000s", 999_901),
 	},
 	"a turn at the end of a ban counts for a request at another rate": {
 		bans(2 * time.Second), mayWait("3/s;burst=6", 1), mayWait("20/s;burst=4", 2), mayWait("20/s;burst=4", 2),
