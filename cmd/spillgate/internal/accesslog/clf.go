@@ -69,7 +69,7 @@ func (e *Entry) setClientAndUser(s string) error {
 			}
 		}
 	}
-	if user != "-" {
+	if user != "-" && user != `""` { // Apache writes "" for an empty name
 		e.User = unescape(user)
 	}
 	return e.setClient(unescape(client))
@@ -204,26 +204,24 @@ func quoted(s string) (text, rest string, ok bool) {
 	return "", s, false
 }
 
-// unescape replaces \" and \\, and bytes such as \xC3, which nginx and Apache write.
+// unescape replaces \" and \\, bytes such as \xC3, which nginx and Apache write, and \t and the like, which Apache writes.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}
+	const letters, bytes = `"\bnrtv`, "\"\\\b\n\r\t\v"
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] != '\\' || i+1 == len(s):
+		if s[i] != '\\' || i+1 == len(s) {
 			b.WriteByte(s[i])
-		case s[i+1] == '"' || s[i+1] == '\\':
+		} else if letter := strings.IndexByte(letters, s[i+1]); letter >= 0 {
 			i++
-			b.WriteByte(s[i])
-		default:
-			if c, err := strconv.ParseUint(s[i+2:min(i+4, len(s))], 16, 8); err == nil && s[i+1] == 'x' && i+4 <= len(s) {
-				i += 3
-				b.WriteByte(byte(c))
-			} else {
-				b.WriteByte('\\')
-			}
+			b.WriteByte(bytes[letter])
+		} else if c, err := strconv.ParseUint(s[i+2:min(i+4, len(s))], 16, 8); err == nil && s[i+1] == 'x' && i+4 <= len(s) {
+			i += 3
+			b.WriteByte(byte(c))
+		} else {
+			b.WriteByte('\\')
 		}
 	}
 	return b.String()
