@@ -452,6 +452,15 @@ func TestBadLinesAreCountedAndReported(t *testing.T) {
 	r, e := lastOf(t, strings.NewReader(strings.Repeat("\n", block)+long+"\n"+long+strings.Replace(good, "GET /", "GET /"+long[:block], 1)), Options{})
 	expect.True(t, r.Format == "combined" && r.Entries == 1 && r.BadSum == 2 && r.Lines == block+4 && r.Bad[1].Line == block+3 && len(e.Target) > block,
 		"long lines first: got %d entries of %q, %d bad of %d lines: %v", r.Entries, r.Format, r.BadSum, r.Lines, r.Bad)
+	for _, lines := range []string{
+		`http 2025-10-10T13:55:36.5Z app/lb/50dc 192.0.2.1:44 - -1 -1 -1 400 - 0 57 "- http://lb.example:80- -" "-" - -`,
+		`{"time":1760104536,"ip":"::1","method":"GET","path":"/"}` + "\n" + `{"time":1760104536,"ip":"::1","method":"","path":""}`,
+		`{"time":1760104536,"ip":"::1","request":"GET / HTTP/1.1"}` + "\n" + `{"time":1760104536,"ip":"::1","request":""}`,
+		"time,ip,method,path\n1760104536,::1,GET,/\n1760104536,::1,-,-",
+	} {
+		r, _ = lastOf(t, strings.NewReader(lines), Options{})
+		expect.True(t, r.Others == 1 && r.BadSum == 0, "%s: got %d others, bad %v", lines, r.Others, r.Bad)
+	}
 	r, _ = lastOf(t, strings.NewReader(long), Options{})
 	expect.True(t, r.Format == "" && r.BadSum == 1 && r.Lines == 1, "a long line alone: got %q, %d bad of %d lines", r.Format, r.BadSum, r.Lines)
 }

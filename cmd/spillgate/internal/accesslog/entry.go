@@ -163,13 +163,14 @@ func (e *Entry) setRequest(line string) error {
 	return nil
 }
 
+// isMethod reports whether s is a method. A hyphen alone stands for none, as for a connection that ended early.
 func isMethod(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'A' || c > 'Z') && c != '-' && c != '_' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 20
+	return s != "" && s != "-" && len(s) <= 20
 }
 
 // number reads a whole number that is not negative.

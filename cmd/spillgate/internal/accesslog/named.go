@@ -54,6 +54,7 @@ const maxProbed = 100
 // named sets entries from values that have field names.
 type named struct {
 	entries int
+	read    bool                // an entry has been read
 	fields  map[string][]string // property of an entry to fields; for others, knownFields are tried
 	headers map[string]string   // header to field
 	bare    bool
@@ -132,7 +133,7 @@ func (n *named) set(e *Entry, get func(string) string) error {
 	if method == "" || path == "" {
 		line, _ = n.value("request", get)
 	}
-	if line == "" {
+	if line == "" && !n.read { // after an entry, such a line is about no request
 		wrong = append(wrong, fmt.Errorf("there is no method or no path; say --field method=NAME --field path=NAME"))
 	}
 	if wrong != nil {
@@ -147,7 +148,9 @@ func (n *named) set(e *Entry, get func(string) string) error {
 			e.setHeader(header, get(field))
 		}
 	}
-	return e.setRequest(line)
+	err := e.setRequest(line)
+	n.read = n.read || err == nil
+	return err
 }
 
 // setTime reads when a request ended or, if the log says so, when it started.
