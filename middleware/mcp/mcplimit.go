@@ -83,7 +83,7 @@ func (o *options) limit(ctx context.Context, l *core.Limiter, next mcp.MethodHan
 	var a outcome.Answer
 	if g.Watches() {
 		defer func() {
-			if tool, ok := res.(*mcp.CallToolResult); err != nil || ok && tool.IsError {
+			if tool, _ := res.(*mcp.CallToolResult); err != nil || tool != nil && tool.IsError {
 				a.Status, a.Err = http.StatusInternalServerError, err
 			}
 			if errors.Is(ctx.Err(), context.Canceled) {

@@ -45,6 +45,7 @@ func found() (*mcp.CallToolResult, error) {
 
 func succeed(context.Context, func()) (*mcp.CallToolResult, error) { return found() }
 func fail(context.Context, func()) (*mcp.CallToolResult, error)    { return nil, errors.New("oops") }
+func nothing(context.Context, func()) (*mcp.CallToolResult, error) { return nil, nil }
 func crash(context.Context, func()) (*mcp.CallToolResult, error)   { panic("oops") }
 
 func isError(context.Context, func()) (*mcp.CallToolResult, error) {
@@ -68,6 +69,7 @@ func TestOutcomes(t *testing.T) {
 		err       bool
 	}{
 		{"succeeds", "search", succeed, 200, false},
+		{"returns nil", "search", nothing, 200, false},
 		{"has IsError", "search", isError, 500, false},
 		{"fails", "search", fail, 500, true},
 		{"panics", "search", crash, 500, true},
@@ -75,8 +77,8 @@ func TestOutcomes(t *testing.T) {
 		{"does not exist", "nothing", succeed, 500, true},
 	} {
 		for transport, dial := range transports {
-			if transport == "stdio" || row.why == "is canceled" && transport == "stateless" {
-				continue // the server is another process; the notification does not reach the call
+			if transport == "stdio" || row.why == "is canceled" && transport == "stateless" || row.why == "returns nil" && transport != "with sessions" {
+				continue // the server is another process; the notification does not reach the call; the SDK panics since protocol 2026-07-28
 			}
 			outcomes := make(chan core.Outcome, 9)
 			rule := core.Rule{Name: "tools", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(10)}, Routes: []string{"/tools/call/"}}
@@ -90,7 +92,7 @@ func TestOutcomes(t *testing.T) {
 			s := dial(t, toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return row.end(ctx, cancel)
 			}, mcplimit.New(l)))
-			_, _ = call(ctx, s, row.tool)
+			_, _ = s.CallTool(ctx, &mcp.CallToolParams{Name: row.tool, Arguments: map[string]any{}})
 			var o core.Outcome
 			select {
 			case o = <-outcomes:
