@@ -29,7 +29,7 @@ func newCall(ctx context.Context, method string, req mcp.Request) *call {
 	if outer, _ := ctx.Value(callKey{}).(mcp.Request); outer != req {
 		ctx = core.WithoutDecision(ctx)
 	}
-	c := &call{Context: ctx, mcp: req, url: url.URL{Path: path(method, nameOf(req))}}
+	c := &call{Context: ctx, mcp: req, url: url.URL{Path: path(method, nameOf(method, req))}}
 	r := &c.request
 	r.Method, r.URL, r.RequestURI, r.Body = http.MethodPost, &c.url, c.url.Path, http.NoBody
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
@@ -108,13 +108,14 @@ func segment(name string) string {
 	return "~" + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
 
-// nameOf returns the name of the tool or prompt that req asks for.
-func nameOf(req mcp.Request) string {
-	switch p := req.GetParams().(type) {
-	case *mcp.CallToolParamsRaw:
-		return p.Name
-	case *mcp.GetPromptParams:
-		return p.Name
+// nameOf returns the name of the tool or prompt that req asks for. The parameters of a custom method may be nil.
+func nameOf(method string, req mcp.Request) string {
+	p := req.GetParams()
+	if tool, ok := p.(*mcp.CallToolParamsRaw); ok && method == "tools/call" {
+		return tool.Name
+	}
+	if prompt, ok := p.(*mcp.GetPromptParams); ok && method == "prompts/get" {
+		return prompt.Name
 	}
 	return ""
 }

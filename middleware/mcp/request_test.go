@@ -3,6 +3,7 @@ package mcplimit_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -273,10 +274,13 @@ func TestBatch(t *testing.T) {
 
 // TestNoParameters sends calls whose parameters are null or empty.
 func TestNoParameters(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{core.PerDay(100).By(keyfunc.Const("all"))}))
-	for _, method := range []string{"tools/call", "prompts/get", "resources/read", "tools/list"} {
+	s := newServer(mcplimit.New(core.Must(core.New([]core.Rule{core.PerDay(100).By(keyfunc.Const("all"))}))))
+	must.Do(t, mcp.AddReceivingCustomMethod(s, "acme/greet", func(context.Context, *mcp.ServerSession, *mcp.GetPromptParams) (*mcp.GetPromptResult, error) {
+		return nil, errors.New("oops")
+	}))
+	for _, method := range []string{"tools/call", "prompts/get", "resources/read", "tools/list", "acme/greet"} {
 		for _, params := range []string{`,"params":null`, `,"params":{}`} {
-			post(t, newServer(mcplimit.New(l)), "2025-06-18", `{"jsonrpc":"2.0","id":1,"method":"`+method+`"`+params+`}`)
+			post(t, s, "2025-06-18", `{"jsonrpc":"2.0","id":1,"method":"`+method+`"`+params+`}`)
 		}
 	}
 }
