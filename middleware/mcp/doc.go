@@ -16,7 +16,8 @@
 //
 // CostAfter gets status 200, 500 if the call fails or its result has IsError, or 499 if the client cancels it. A limit of AtOnce counts
 // a call until its handler returns. The SDK ends the context of a canceled call, except on a stateless server: a notification in another
-// HTTP request does not reach the call there. So a call goes on there after it has been canceled.
+// HTTP request does not reach the call there. So a call goes on there after it has been canceled, unless the server sets the SDK's option
+// PropagateRequestCancellation and the client uses protocol version 2026-07-28.
 //
 // Since protocol version 2026-07-28, a client that listens for changes has a call, "POST /subscriptions/listen", in flight for as long as
 // it listens. Give a rule with AtOnce Routes such as "POST /tools/call/", so that listening clients take no place.

@@ -94,7 +94,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func overHTTP(t testing.TB, s *mcp.Server, stateless bool) (dial func(token string) *mcp.ClientSession) {
 	t.Helper()
-	return serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+	options := mcp.StreamableHTTPOptions{Stateless: stateless, PropagateRequestCancellation: true}
+	return serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &options))
 }
 
 // serve serves h and returns a func that connects a client with a token, which is the name of its user. Clients without a token are
