@@ -41,7 +41,7 @@ func (s *server) call(ctx context.Context, jobs []*job) (reply string, err error
 	if err == nil {
 		reply, err = s.sendFunction(ctx, jobs)
 	}
-	if err == nil || !rejected && (!isReply(err) || isFault(err)) {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || !rejected && (!isReply(err) || isFault(err)) { // a script would be late too
 		return reply, err
 	}
 	why := err

@@ -285,8 +285,14 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 	if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Allowed || s.Via() != "scripts" {
 		t.Errorf("a minute later: %+v, %v by %s, want a decision of the script", results, err, s.Via())
 	}
-	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
+	r.mu.Lock()
+	r.errs["fcall"] = context.DeadlineExceeded // then the server has failed: a script would be late too, as if this process were overloaded
+	r.mu.Unlock()
+	s.decider.server.functions.retry.next.Store(1)
 	_, err := s.Take(t.Context(), claims, nil)
+	expect.True(t, errors.Is(err, context.DeadlineExceeded), "no answer a minute later: %v", err)
+	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
+	_, err = s.Take(t.Context(), claims, nil)
 	expect.True(t, errors.Is(err, io.EOF) && s.Via() == "functions", "%v by %s", err, s.Via())
 	s, r = rejectingStore(t, redistest.Start(t), map[string]error{})
 	must.Get(s.Take(t.Context(), claims, nil))(t)
