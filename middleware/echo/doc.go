@@ -7,7 +7,8 @@
 // An admitted request carries the decision in the context of c.Request(): see core.FromContext. The headers that
 // WithHeaders chooses are set before the next handler runs. c.Response() is unchanged. Only a rule with CostAfter needs
 // the status. For the requests of such a rule, the adapter watches the writer below c.Response(). If the handler
-// returns an error, the adapter calls the HTTPErrorHandler before it returns the error.
+// returns an error, the adapter calls the HTTPErrorHandler before it returns the error. Inside of http.TimeoutHandler or
+// echo's Timeout, it returns nil instead.
 //
 // For a request that is not admitted, the middleware returns an *echo.HTTPError (use errors.As): 429 if it is denied,
 // 413 if it costs more than the limit can ever admit, 400 if it has no key, 503 if the store is down and a rule fails

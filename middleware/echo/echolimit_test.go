@@ -93,7 +93,30 @@ func TestContract(t *testing.T) {
 		<-release // after the response
 		return nil
 	}
-	version.Run(t, map[string]ending{"echo's Timeout inside": {Inside: timeout, Handle: late, Status: 503, Wire: 503}})
+	// echo's Timeout discards the response if the handler returns an error.
+	around := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) (err error) {
+			w, buffer := c.Response().Writer, httptest.NewRecorder()
+			http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				c.Response().Writer = unwrapper{w}
+				err = next(c)
+			}), time.Hour, "").ServeHTTP(buffer, c.Request())
+			if c.Response().Writer = w; err == nil {
+				w.WriteHeader(buffer.Code)
+			}
+			return err
+		}
+	}
+	unauthorized := func(echo.Context) error { return echo.ErrUnauthorized }
+	version.Run(t, map[string]ending{
+		"echo's Timeout inside": {Inside: timeout, Handle: late, Status: 503, Wire: 503},
+		"echo's Timeout around": {Around: around, Handle: unauthorized, Status: 401, Wire: 401},
+	})
 }
+
+// An unwrapper is a ResponseWriter as a middleware wraps it.
+type unwrapper struct{ http.ResponseWriter }
+
+func (w unwrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: version.Used}) }

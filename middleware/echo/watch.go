@@ -1,6 +1,7 @@
 package echolimit
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -12,7 +13,8 @@ import (
 
 // watched serves a request whose outcome a rule needs, and settles it. If the handler returns an error, watched calls
 // the HTTPErrorHandler at once, as echo's RequestLogger does with HandleError, because the status is not known before.
-// Then it returns the error, which the default HTTPErrorHandler ignores, because the response is committed.
+// Then it returns the error, which the default HTTPErrorHandler ignores, because the response is committed. Inside of
+// http.TimeoutHandler, it returns nil once the response is committed.
 func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 	// Watch the writer below echo's Response, because a handler may write to it directly: with http.Error, or in echo's
 	// Timeout. Do not restore it afterwards: a handler that Timeout has abandoned may still use it.
@@ -31,12 +33,25 @@ func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 	switch a := answer(c, seen, g); {
 	case err == nil:
 	case !a.Written:
-		c.Error(err)
+		if c.Error(err); c.Response().Committed && inTimeout(w) {
+			err = nil // echo's Timeout discards the response of a handler that returns an error
+		}
 	case a.Status < http.StatusBadRequest:
 		unanswered = err // too late: the client has another status
 	}
 	returned = true
 	return err
+}
+
+// inTimeout reports whether w writes to http.TimeoutHandler.
+func inTimeout(w http.ResponseWriter) bool {
+	for {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return fmt.Sprintf("%T", w) == "*http.timeoutWriter"
+		}
+		w = u.Unwrap()
+	}
 }
 
 // answer returns the response as far as it has been written.
