@@ -74,7 +74,7 @@ func next(c *gin.Context, g *core.Guard) {
 		c.Writer = &callWriter{outer, seen}
 	}
 	defer func() {
-		a.Status, a.Bytes, a.Written = seen.Status(c.Writer.Status()), int64(c.Writer.Size()), c.Writer.Written()
+		a.Status, a.Bytes, a.Written = seen.Status(outer.Status()), int64(outer.Size()), outer.Written()
 		if w, ok := c.Writer.(*callWriter); ok && w.call == seen { // no handler has replaced it
 			c.Writer = outer
 		}

@@ -160,6 +160,7 @@ func TestOutcome(t *testing.T) {
 			c.Status(http.StatusInternalServerError)
 		}
 	}
+	ownStatus := func(c *gin.Context) { c.Writer = &ownStatus{c.Writer, 0} }
 	for why, row := range map[string]struct {
 		around, inside, handle gin.HandlerFunc
 		status                 int
@@ -173,6 +174,7 @@ func TestOutcome(t *testing.T) {
 		"an error answered inside":      {nil, answerErrors, func(c *gin.Context) { _ = c.Error(oops) }, 500, false},
 		"an error answered around":      {answerErrors, nil, func(c *gin.Context) { _ = c.Error(oops) }, 200, true},
 		"an error of a middleware":      {func(c *gin.Context) { _ = c.Error(oops) }, nil, func(*gin.Context) {}, 200, false},
+		"a status that comes too late":  {nil, ownStatus, func(c *gin.Context) { c.String(401, "no"); c.String(200, "ok") }, 401, false},
 		"an error beside a good answer": {nil, nil, func(c *gin.Context) { c.String(200, "ok"); _ = c.Error(oops) }, 200, false},
 	} {
 		var got []core.Outcome
@@ -194,6 +196,18 @@ func TestOutcome(t *testing.T) {
 		expect.True(t, len(got) == 1 && got[0].Status == row.status && (got[0].Err != nil) == row.err,
 			"%s: the outcomes are %+v, want status %d, error %v", why, got, row.status, row.err)
 	}
+}
+
+// ownStatus is a gin.ResponseWriter that reports the last status, as the gzipWriter of gin-contrib does.
+type ownStatus struct {
+	gin.ResponseWriter
+	status int
+}
+
+func (w *ownStatus) Status() int { return w.status }
+func (w *ownStatus) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
 }
 
 type discard struct{}
