@@ -20,6 +20,9 @@ type other struct{ base }
 // ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter, whose own ReadFrom may begin the
 // response even if src is empty.
 func (w *other) ReadFrom(src io.Reader) (int64, error) {
+	if _, ok := w.ResponseWriter.(io.ReaderFrom); !ok { // the writer may count on parts as large as io.Copy's
+		return io.Copy(struct{ io.Writer }{w}, src)
+	}
 	return w.readFrom(src, w, struct{ io.Writer }{w.ResponseWriter}, func(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) })
 }
 

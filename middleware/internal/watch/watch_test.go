@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -41,6 +42,17 @@ func (w cut) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	return w.full.Write(p)
+}
+
+// sizes is a ResponseWriter without optional interfaces.
+type sizes struct {
+	http.ResponseWriter
+	writes []int
+}
+
+func (w *sizes) Write(p []byte) (int, error) {
+	w.writes = append(w.writes, len(p))
+	return len(p), nil
 }
 
 // hijacked is a ResponseWriter like net/http's whose connection is hijacked.
@@ -115,6 +127,11 @@ func TestWatch(t *testing.T) {
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	w.WriteHeader(http.StatusUnauthorized)
 	expect.Equal(t, seen.Answer().Status, http.StatusUnauthorized, "the status after 101 of HTTP/2")
+
+	sizes := &sizes{ResponseWriter: httptest.NewRecorder()}
+	w, _ = Writer(sizes, r)
+	_, err := io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1024))})
+	expect.True(t, err == nil && slices.Equal(sizes.writes, []int{1024}), "io.Copy writes %d, %v, want one part", sizes.writes, err)
 
 	for src, want := range map[io.Reader]bool{strings.NewReader("ok"): true, iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ok"))): false} {
 		w, seen = Writer(cut{full{httptest.NewRecorder()}, want}, r)
