@@ -126,12 +126,14 @@ func (l *lease) isLow(now, length int64) bool {
 // isBusy reports whether another request is likely within a quarter of a Lease.
 func (l *lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
-// want returns how much to ask for: what was used in the last Lease, less what will be used of the loan until it ends, plus the cost of a
-// waiting request. To ask for more wastes it: it would be returned after other charges, when a bucket takes back only what cannot have drained.
+// want returns how much to ask for: what was used in the last Lease, plus the cost of a waiting request, which ends the loan, or less what will
+// be used of the loan. To ask for more wastes it: it would be returned after other charges, when a bucket takes back only what cannot have drained.
 func (l *lease) want(now, length, waiting int64) int64 {
 	used := int64(max(l.used[0], l.used[1], 1))
-	rest := max(0, l.until-now) / 1000 * used / (length / 1000) // of used, until the loan ends
-	return min(max(used-min(int64(l.left), rest), 1)+waiting, math.MaxInt32)
+	if waiting == 0 {
+		used -= min(int64(l.left), max(0, l.until-now)/1000*used/(length/1000))
+	}
+	return min(max(used, 1)+waiting, math.MaxInt32)
 }
 
 // credit adds n requests to an advanced l, which the store has charged at an instant. If their time is over, they are unused. A

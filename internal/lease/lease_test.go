@@ -56,6 +56,8 @@ func TestWantIncludesTheCostOfTheRequest(t *testing.T) {
 	for cost, want := range map[int64]int64{0: 5, 1: 6, 5: 10, 1 << 40: 1<<31 - 1} {
 		expect.Equal(t, l.want(0, 1000, cost), want, "a cost of %d", cost)
 	}
+	l.loan = loan{until: leaseLength, left: 2, size: 2}
+	expect.Equal(t, [2]int64{l.want(0, leaseLength, 0), l.want(0, leaseLength, 3)}, [2]int64{3, 8}, "beside a loan of 2, which a request that waits ends")
 	l.use(1 << 52)
 	expect.Equal(t, l.want(0, 1000, 1), 1<<31-1, "the largest loan")
 }
