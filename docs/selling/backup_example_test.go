@@ -1,6 +1,7 @@
 package selling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -24,10 +25,21 @@ func backUp(ctx context.Context, limiter *core.Limiter, customer string, limits 
 	}
 	for _, r := range d.Results {
 		if missing := r.Remaining - r.Limit.Capacity(); missing != 0 {
-			all = append(all, saved{customer, r.Limit.String(), missing, d.At.Add(r.ResetAfter)})
+			all = append(all, saved{customer, r.Limit.String(), missing, windowEnd(r)})
 		}
 	}
 	return all, nil
+}
+
+// windowEnd returns when what was used or granted is over. ResetAfter is not enough: it is 0 if nothing is used.
+func windowEnd(r core.Result) time.Time {
+	if _, end := r.Limit.Calendar.Window(r.At); !end.IsZero() {
+		return end
+	}
+	if r.Limit.Algorithm == core.FixedWindow {
+		return r.At.Add(r.Limit.Period - time.Duration(r.At.UnixNano())%r.Limit.Period)
+	}
+	return r.At.Add(cmp.Or(r.ResetAfter, r.Limit.Period))
 }
 
 // restore takes away what a customer had used. Call it once for each saved, and only if Redis has lost its data.

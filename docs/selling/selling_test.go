@@ -107,11 +107,12 @@ func TestBackup(t *testing.T) {
 	use(t, l, "ann", 15)
 	use(t, l, "bob", 5)
 	must.Do(t, l.Grant(t.Context(), "plan", "user:bob", 50, bought...))
+	must.Do(t, l.Grant(t.Context(), "plan", "user:gus", 30, bought...)) // who has used nothing
 	var all []saved
-	for _, customer := range []string{"ann", "bob", "new"} {
+	for _, customer := range []string{"ann", "bob", "gus", "new"} {
 		all = append(all, must.Get(backUp(t.Context(), l, customer, bought))(t)...)
 	}
-	must.Equal(t, len(all), 4, "saved %+v (two limits of ann and two of bob)", all)
+	must.Equal(t, len(all), 6, "saved %+v (two limits each of ann, bob and gus)", all)
 	server.Kill()
 	server.Restart(t)
 	l = newPlan(t, server)
@@ -123,6 +124,7 @@ func TestBackup(t *testing.T) {
 	}
 	wantLeft(t, l, "ann", 85, 5)
 	wantLeft(t, l, "bob", 145, 65)
+	wantLeft(t, l, "gus", 130, 50)
 	wantLeft(t, l, "new", 100, 20)
 	d, err := l.UsageOf(t.Context(), "plan", "user:ann", bought...)
 	expect.True(t, err == nil && d.Results[0].Quota() == 85 && d.Results[0].Granted == -15,
