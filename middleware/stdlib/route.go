@@ -17,7 +17,7 @@ type mux interface {
 // maxDepth bounds how many nested muxes RoutePattern searches.
 const maxDepth = 8
 
-var errUnknown = errors.New("mount the limiter directly around an http.ServeMux, or around the handlers in it; " +
+var errUnknown = errors.New("mount the limiter directly around an http.ServeMux or around the handlers in it, or use the adapter of your router; " +
 	"the handler that it wraps is neither a mux nor in one")
 
 // router knows the routes of requests to next.

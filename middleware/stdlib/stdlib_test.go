@@ -167,7 +167,7 @@ func TestPatternBeyondMux(t *testing.T) {
 }
 
 func TestPatternOutsideOpaqueHandler(t *testing.T) {
-	adaptertest.CheckOpaque(t, guard, "mount the limiter directly around an http.ServeMux")
+	adaptertest.CheckOpaque(t, guard, "mount the limiter directly around an http.ServeMux or around the handlers in it, or use the adapter of your router")
 }
 
 // TestPatternBetweenMuxes checks which mux's pattern is found if the middleware is between two muxes.
