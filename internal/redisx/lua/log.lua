@@ -14,9 +14,7 @@ local function eachPart(key, command, at, first, last)
   for from = first, last, many do
     local args = {}
     for i = from, min(last, from + many - 1) do
-      if command == 'ZADD' then
-        args[#args + 1] = score
-      end
+      args[#args + 1] = command == 'ZADD' and score or nil
       args[#args + 1] = score .. ':' .. text(i)
     end
     sum = sum + call(command, key, unpack(args))
@@ -53,14 +51,12 @@ function log.compile(l)
     elseif n == 0 then
       return newest + micros - now
     end
-    local place = text(-n - 1)
-    return call('ZRANGE', key, place, place, 'WITHSCORES')[2] + micros - now
+    return call('ZRANGE', key, text(-n - 1), text(-n - 1), 'WITHSCORES')[2] + micros - now
   end
 
   -- add adds members of now.
   local function add(now, n)
-    local score = text(now)
-    local first = newest == now and call('ZCOUNT', key, score, score) or 0
+    local first = newest == now and call('ZCOUNT', key, text(now), text(now)) or 0
     eachPart(key, 'ZADD', now, first, first + n - 1)
     newest, used = now, used + n
   end
@@ -87,11 +83,15 @@ function log.compile(l)
   end
 
   -- open finds what the log counts at now, and returns it. Members of after now, of before the clock went back, count as charged now, and
-  -- what had ended when the newest of them was charged stays uncounted. A set that makes no sense goes.
+  -- what had ended when the newest of them was charged stays uncounted. A set goes if it makes no sense, or if a reset missed it during a migration.
   function l.open(words, place, now)
     local itsKind, itsKept = unpackWords(twoWords, words, place)
     key, used, kept = l.pair.key .. l.keyEnd, 0, itsKept
     local isGood = itsKind == kind and find(now)
+    if isGood and l.state and l.state.isNew and newest < l.pair.resetAt then
+      call('DEL', key)
+      newest = 0
+    end
     if isGood and newest > now and l.state then
       local after = format('(%d', now)
       local n = call('ZCOUNT', key, after, '+inf')

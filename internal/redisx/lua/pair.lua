@@ -45,7 +45,7 @@ end
 
 -- forget forgets what an earlier request has found in a pair.
 local function forget(pair)
-  pair.states, pair.cells, pair.head, pair.isMixed, pair.hasNew, pair.dirty = {}, {}, 0, false, false, false
+  pair.states, pair.cells, pair.head, pair.resetAt, pair.isMixed, pair.hasNew, pair.dirty = {}, {}, 0, 0, false, false, false
 end
 
 -- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
