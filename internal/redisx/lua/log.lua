@@ -51,7 +51,7 @@ function log.compile(l)
     elseif n == 0 then
       return newest + micros - now
     end
-    return call('ZRANGE', key, text(-n - 1), text(-n - 1), 'WITHSCORES')[2] + micros - now
+    return call('ZRANGE', key, -n - 1, -n - 1, 'WITHSCORES')[2] + micros - now
   end
 
   -- add adds members of now.
