@@ -57,6 +57,23 @@ func TestEndOfAHoldIsChargedToStatesThatAreShared(t *testing.T) {
 	})
 }
 
+// The hold of the pair ends later than the hold that others share, and both are charged to the shared state at once.
+func TestEndOfASharedHoldMovesNoLaterCharge(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			s, x, y := full(t)
+			l := limitOf(t, a, 3, 20*time.Second)
+			take(s, y, l, 1)
+			hold(s, y, l)
+			time.Sleep(36 * time.Second)
+			hold(s, x, l)
+			time.Sleep(74 * time.Second)
+			expect.NotEqual(t, take(s, x, l, 3).Retry, 0, "%d: 3 of 3 are admitted 8s after a hold has ended", a)
+			audit(t, s)
+		})
+	}
+}
+
 func TestPairTakesItsBanAlongToARecordOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x, _ := full(t)

@@ -102,6 +102,9 @@ func (s *shard) endHolds(id uint64, now, offset int64) (changed bool) {
 		return false
 	}
 	cells, shared := s.cells.At(run[0].Extra), uint64(run[0].Level)
+	if id != shared { // what this charges to shared states later than their holds ended would move back to those ends
+		s.endHolds(shared, now, offset)
+	}
 	cells.Rewind(now)
 	ended := cells.DropHolds(now)
 	for i := range ended {
