@@ -148,7 +148,8 @@ func (c *call) grant(o *Op) {
 	c.changed(o)
 }
 
-// reset forgets the states, the grants and the ban of o, unless they are shared: that would admit the other pairs again.
+// reset forgets the states, the grants and the ban of o, unless they are shared: that would admit the other pairs again. Empty states stay,
+// so that the pair does not share them with others.
 func (c *call) reset(o *Op) {
 	s, id := o.shard, o.Pair.id
 	own, _ := s.of(id)
@@ -170,11 +171,11 @@ func (c *call) reset(o *Op) {
 		o.cells.Forget(c.now, ends)
 		c.changed(o)
 	}
-	for _, i := s.of(id); s.records[i].Pair == id; {
-		if r := &s.records[i]; r.Kind == algorithm.CellsKind && len(*s.cells.At(r.Extra)) > 0 {
-			i++
-		} else {
-			c.store.pairs.Add(-s.removeAt(i))
+	own, _ = s.of(id)
+	for i := range own {
+		if r := &own[i]; r.Kind != algorithm.CellsKind {
+			s.empty(r)
+			*r = record{Pair: id, Kind: r.Kind, Sibling: r.Sibling, At: c.now}
 		}
 	}
 }

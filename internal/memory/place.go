@@ -67,8 +67,8 @@ func (c *call) placeOne(o *Op, kind uint64, sibling uint32) {
 	s.ensure(id, kind, sibling, c.now, o.Pair.shared)
 }
 
-// copyShared gives a pair records of a kind of its own, with what the pair has shared until now. With its first record, the pair gets
-// its cells as well.
+// copyShared gives a pair records of a kind of its own, with what the pair has shared until now. It gets the cells with its first
+// record, and only then: cells that come later are others'.
 func (s *shard) copyShared(p Pair, kind uint64) {
 	if s.shared == 0 {
 		return
@@ -78,7 +78,7 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 	for _, r := range slices.Clone(run) {
 		isCells := r.Kind == algorithm.CellsKind
 		switch r.Pair = p.id; {
-		case !r.Is(kind) && (!first || !isCells):
+		case !first && isCells || !isCells && !r.Is(kind):
 			continue
 		case isCells:
 			r.Extra = s.cells.Add(slices.Clone(*s.cells.At(r.Extra)))

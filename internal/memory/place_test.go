@@ -158,6 +158,27 @@ func TestPairCopiesTheSharedStateToItsOwn(t *testing.T) {
 	}
 }
 
+func TestPairWithRecordsOfItsOwnSharesNothing(t *testing.T) {
+	for _, a := range algorithms {
+		day, second := limitOf(t, a, 9, 24*time.Hour), limitOf(t, a, 2, time.Second)
+		synctest.Test(t, func(t *testing.T) {
+			s := New(1, nil)
+			x, y := sharing(s)
+			take(s, x, day, 1)
+			take(s, x, second, 1)
+			time.Sleep(2 * time.Second)
+			take(s, y, second, 2)
+			hold(s, y, day, atOnce(1))
+			take(s, y, day, 8)
+			asks, _ := hold(s, x, day, second, atOnce(1))
+			expect.True(t, asks[0].Usage.Remaining == 7 && asks[1].Retry == 0 && asks[2].Retry == 0, "%d: %+v", a, asks)
+			reset(s, pairOf("rule", x))
+			expect.Equal(t, take(s, x, day, 8).Retry, 0, "%d: the wait after a reset", a)
+			audit(t, s)
+		})
+	}
+}
+
 func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 	for _, a := range algorithms {
 		l := limitOf(t, a, 5, time.Hour)
@@ -322,7 +343,7 @@ func TestSettlementAfterOthersThatAddRecords(t *testing.T) {
 
 // A charge from before a reset is not given back, because other requests may have taken its place.
 func TestChargeFromBeforeAResetIsNotGivenBack(t *testing.T) {
-	for _, maxKeys := range []int{1, 100} { // a full store does not keep the pair for that
+	for _, maxKeys := range []int{1, 100} { // a full store may drop the pair
 		for _, a := range algorithms {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(maxKeys, nil)
@@ -331,7 +352,7 @@ func TestChargeFromBeforeAResetIsNotGivenBack(t *testing.T) {
 				asks[0].At = s.Instant(decide(s, asks))
 				reset(s, asks[0].Pair)
 				keys, _, _ := s.Stats()
-				expect.Equal(t, keys, maxKeys/100, "%d: of at most %d keys after a reset", a, maxKeys)
+				expect.Equal(t, keys, 1, "%d: of at most %d keys after a reset", a, maxKeys)
 				take(s, "key", l, 5)
 				settle(s, asks)
 				expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "%d: what was charged before a reset was given back of what was charged since", a)

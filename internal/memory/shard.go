@@ -31,12 +31,20 @@ func (s *shard) begin(ends *atomic.Int64) {
 
 // noteEnds records when the records of a pair, which may end earlier now, are idle.
 func (s *shard) noteEnds(id uint64) {
-	run, _ := s.of(id)
-	for i := range run {
-		ends := run[i].Ends()
+	if run, _ := s.of(id); len(run) > 0 {
+		ends := endOf(run)
 		s.seen = min(s.seen, ends)
 		s.ends.Store(min(s.ends.Load(), ends))
 	}
+}
+
+// endOf returns the instant from which the records of a pair equal none.
+func endOf(run []record) (ends int64) {
+	ends = math.MinInt64
+	for i := range run {
+		ends = max(ends, run[i].Ends())
+	}
+	return ends
 }
 
 // insert adds an empty record. It moves others, so a sweep starts over if the table has grown.
@@ -139,8 +147,9 @@ func (s *shard) chargeEnded(id, shared uint64, cost, now int64, a *algorithm.Sta
 	s.noteEnds(id)
 }
 
-// sweep looks at the next n records and removes those that were idle at an instant, unless an op is about their pair. Before it looks
-// at the records of a pair, it ends the pair's holds.
+// sweep looks at the records of the next n pairs and removes those that were idle at an instant, unless an op is about their pair. A pair
+// keeps idle records beside live ones, because without them it would share those states with others. Before sweep looks at the records of a
+// pair, it ends the pair's holds.
 func (c *call) sweep(s *shard, at int64, n int) {
 	for range min(n*(1+maxUnused), len(s.records)) {
 		if n == 0 {
@@ -159,12 +168,16 @@ func (c *call) sweep(s *shard, at int64, n int) {
 		if s.cells.Len() > 0 && s.endHolds(r.Pair, c.now, c.offset) {
 			continue
 		}
-		if ends := r.Ends(); ends > at || c.keeps(r.Pair) {
+		run, first := s.of(r.Pair)
+		if ends := endOf(run); ends > at || c.keeps(r.Pair) {
 			s.seen = min(s.seen, ends)
-			s.hand++
+			s.hand = first + len(run)
 			continue
 		}
-		c.store.pairs.Add(-s.removeAt(s.hand))
+		s.hand = first
+		for range run {
+			c.store.pairs.Add(-s.removeAt(first))
+		}
 	}
 }
 
