@@ -30,7 +30,8 @@ type MemoryStore struct {
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 40 to 80 more, and 8 for each of its sub-buckets, or 8
 	// to 16 for each request in its log. Holds take some 150 bytes per pair, and up to 1,300 if they began over a whole
-	// minute. A pair has room for the states of 32 limits, including all its tiers; further limits share a state.
+	// minute. A pair has room for the states of 32 limits, including all its tiers, and for up to 8 rates of each of
+	// their periods; further limits share a state.
 	MaxKeys int
 
 	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. If nil, the

@@ -75,7 +75,7 @@ const maxSiblings = 8
 // Place returns the record of a kind in run that a further sibling replaces: one that is idle since before now or, if there
 // may be no more, the one that ends first (of several, the slowest or the narrowest). It returns nil if there may be one
 // more.
-func Place(run []Record, kind uint64, now int64, full bool) (place *Record) {
+func Place(run []Record, kind uint64, now int64) (place *Record) {
 	n := 0
 	for i := range run {
 		r := &run[i]
@@ -87,7 +87,7 @@ func Place(run []Record, kind uint64, now int64, full bool) (place *Record) {
 			place = r
 		}
 	}
-	if place != nil && n < maxSiblings && !full && place.Ends() >= now {
+	if place != nil && n < maxSiblings && place.Ends() >= now {
 		return nil
 	}
 	return place

@@ -133,13 +133,12 @@ func TestNinthSiblingReplacesTheFirstToEnd(t *testing.T) {
 	for _, row := range []struct {
 		now  int64
 		n    int
-		full bool
 		want int
 	}{
-		{100, 8, false, -1}, {100, 8, true, 7}, {100, 9, false, 8}, {1094, 8, false, -1}, {1095, 8, false, 7},
+		{100, 8, -1}, {100, 9, 8}, {1094, 8, -1}, {1095, 8, 7},
 	} {
 		got := -1
-		if place := Place(run[:row.n], kind, row.now, row.full); place != nil {
+		if place := Place(run[:row.n], kind, row.now); place != nil {
 			for i := range run {
 				if &run[i] == place {
 					got = i

@@ -95,7 +95,7 @@ func (s *shard) ensure(id, kind uint64, sibling uint32, now int64, shared uint64
 	if slices.ContainsFunc(run, func(r record) bool { return r.Is(kind) && r.Sibling == sibling }) {
 		return
 	}
-	r := algorithm.Place(run, kind, now, len(run) >= maxStates)
+	r := algorithm.Place(run, kind, now)
 	if r != nil {
 		s.empty(r)
 	} else {
@@ -111,7 +111,7 @@ func (s *shard) ensure(id, kind uint64, sibling uint32, now int64, shared uint64
 }
 
 const (
-	maxStates = 32 // records of one pair; further limits share theirs with other pairs
+	maxStates = 32 // records of one pair, without further siblings of those; further limits share theirs with other pairs
 
 	// idleTTL is how long a store with room to spare keeps idle records, in microseconds. The state of a regular client
 	// is idle most of the time, and finding its record is faster than adding it again.

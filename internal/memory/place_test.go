@@ -233,6 +233,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 			l := limitOf(t, algorithm.TokenBucket, 1, time.Duration(i+1)*time.Hour)
 			expect.NotEqual(t, take(s, "key", l, 1).Retry, 0, "tier %d is forgotten after others", i)
 		}
+		expect.Equal(t, take(s, "key", limitOf(t, algorithm.TokenBucket, 2, time.Hour), 1).Usage.Remaining, 0, "remaining at another rate of a tier")
 		audit(t, s)
 	})
 }
