@@ -14,10 +14,11 @@ import (
 // Grant gives a key n more requests under a rule of l now, on top of its limits, as when support adds to a customer's
 // plan. A negative n takes requests away. In a fixed window, the requests last until the window ends; in a sliding
 // window or log, for one period. Each grant ends by itself: a later one does not prolong it. A key keeps up to 60 grants of
-// a limit apart; of more, two are merged so that the key never gets more. A grant raises the limit of a window or log, and
-// does not lower what was used. A token bucket gets back at most what was used. Grant does not lift a ban and does not
-// change limits of requests in flight. A grant does not change what a refund gives back, except that after requests were
-// taken away from a token bucket, a refund of an older charge gives back only the part that cannot have drained.
+// a limit apart; of more, two are merged so that the key never gets more. Grants that end together add up to at most
+// 1,073,741,823 requests, added or taken away: Grant does not report what is beyond that. A grant raises the limit of a window
+// or log, and does not lower what was used. A token bucket gets back at most what was used. Grant does not lift a ban and
+// does not change limits of requests in flight. A grant does not change what a refund gives back, except that after requests
+// were taken away from a token bucket, a refund of an older charge gives back only the part that cannot have drained.
 //
 // Pass the limits that apply to the key. If you pass none, Grant uses the limits that the rule's Override returns for
 // the key, if any, or else the rule's own limits. For a key without an Override, a rule with a Tier needs limits, as in

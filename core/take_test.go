@@ -232,9 +232,10 @@ func TestGrantMistakes(t *testing.T) {
 		wantError(t, l.Grant(t.Context(), tt.rule, tt.key, tt.n, tt.limits...), tt.kind, tt.want)
 	}
 	expect.NoError(t, l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)), "Grant")
-	for _, n := range []int{1_000_000_000, -1_000_000_000} {
+	for _, n := range []int{1_000_000_000, -1_000_000_000, 1_000_000_000, 1_000_000_000} {
 		expect.NoError(t, l.Grant(t.Context(), "plan", "k", n), "%d", n)
 	}
+	expect.Equal(t, must.Get(l.UsageOf(t.Context(), "plan", "k"))(t).Results[0].Granted, 1_073_741_823, "of two that end together")
 }
 
 func TestGrantFailsWithTheStore(t *testing.T) {
