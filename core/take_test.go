@@ -320,6 +320,11 @@ func TestIsTooLarge(t *testing.T) {
 		expect.True(t, err == nil && d.Allowed == row.allowed && d.IsTooLarge(0) == row.isTooLarge,
 			"cost %d: allowed %v, too large %v, %v; want %+v", row.cost, d.Allowed, d.IsTooLarge(0), err, row)
 	}
+	grant(t, l, "x", 8)
+	must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "x", Cost: 9}))(t)
+	two := must.Get(l.Take(t.Context(), core.Claim{Rule: "plan", Key: "x", Cost: 12}, core.Claim{Rule: "new", Key: "x", Cost: 12, Limits: []core.Limit{core.PerDay(5)}}))(t)
+	tightest, _ := two.Tightest()
+	expect.Equal(t, tightest.Rule, "new", "the tightest, beside a limit that a further grant could lift")
 	never := core.Result{Rule: "plan", Limit: core.PerMonth(10), RetryAfter: core.Never}
 	s := &oddStore{take: func(dst []core.Result) []core.Result { return append(dst, never) }}
 	d := must.Get(core.Must(core.New([]core.Rule{plan(core.PerMonth(10))}, core.WithStore(s))).Take(t.Context(), core.Claim{Rule: "plan", Key: "k"}))(t)
