@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
+	"github.com/spillgate/spillgate/internal/must"
 )
 
 // A fetch is a refill of an entry that has not been asked for yet.
@@ -220,10 +221,20 @@ func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 
 // The store may decide other requests while the reply to a refill is on its way. That reply does not count them.
 func TestAnswersThatOvertakeARefillCount(t *testing.T) {
-	for name, step := range map[string]time.Duration{"within an instant": 0, "later": time.Millisecond} {
+	c := core.Claim{Key: "k", Limits: core.MustParseLimits("1000000/1000d, 2000000/2000d"), Lease: 10 * time.Second}
+	other := c
+	other.Lease = 0
+	for name, row := range map[string]struct {
+		step   time.Duration
+		claims []core.Claim
+	}{
+		"within an instant": {0, []core.Claim{c}},
+		"later":             {time.Millisecond, []core.Claim{c}},
+		"pair in two":       {0, []core.Claim{c, c}},
+		"without a lease":   {time.Millisecond, []core.Claim{other}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFake(t)
-			c := core.Claim{Key: "k", Limits: core.MustParseLimits("1000000/1000d, 2000000/2000d"), Lease: 10 * time.Second}
 			s.decide(t, c)
 			decided, free := make(chan struct{}), make(chan struct{})
 			keep := func() { close(decided); <-free }
@@ -232,10 +243,10 @@ func TestAnswersThatOvertakeARefillCount(t *testing.T) {
 			second.Go(func() { s.decide(t, c) })
 			<-decided                                    // the first refill
 			s.entry(t, func(e *entry) { e.late = true }) // so that others do not wait for it
-			const overtaking = 3
-			for range overtaking {
-				s.pass(step)
-				s.decide(t, c)
+			overtaking := 3 * len(row.claims)
+			for range 3 {
+				s.pass(row.step)
+				must.Get(s.Take(context.Background(), row.claims, nil))(t)
 			}
 			close(free)
 			second.Wait()
