@@ -303,9 +303,8 @@ func (k *take) count(results []core.Result) {
 	k.each(func(i int, c *core.Claim, e *entry) {
 		of := results[:len(c.Limits)]
 		results = results[len(of):]
-		now := t.now()
 		if e != nil && slices.Equal(e.terms.limits, c.Limits) && e.isNews(of) { // even if no lease may decide c
-			e.report(of, now)
+			e.report(of, t.now())
 		}
 		few := slices.ContainsFunc(of, func(r core.Result) bool { return r.Remaining <= 1 }) // half of what remains would be nothing, and each request has to ask the store anyway
 		switch {
@@ -313,6 +312,7 @@ func (k *take) count(results []core.Result) {
 		case e == nil:
 			t.asked.Note(k.part(i).hash, time.Duration(k.begun))
 		case e.terms.fit(c):
+			now := t.now()
 			e.advance(now, e.terms.length)
 			e.use(costOf(c))
 			if few {
