@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -394,6 +395,17 @@ func TestMaxWaiting(t *testing.T) {
 			t.Errorf("%+v, %v after %v, want 300ms", d, err, time.Since(begun))
 		}
 		all.Wait()
+	})
+}
+
+// TestAnyNumberMayWait checks the largest WithMaxWaiting.
+func TestAnyNumberMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(math.MaxInt)))
+		for _, want := range []time.Duration{0, 100 * time.Millisecond} {
+			d, err := l.Wait(t.Context(), job)
+			expect.True(t, err == nil && d.Allowed && d.Wait == want, "%+v, %v, want a wait of %v", d, err, want)
+		}
 	})
 }
 

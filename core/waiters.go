@@ -29,7 +29,7 @@ type waiters struct {
 func (w *waiters) reserve(pairs []Pair, giveUp <-chan time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	share := (w.most + 3) / 4 // of one rule and key, or of one peer
+	share := (w.most-1)/4 + 1 // of one rule and key, or of one peer
 	isFull := func(p Pair) bool { return w.taken[p] >= share && (p != Pair{} || w.taken[p] >= w.most) }
 	isLost := func(p Pair) bool { return isFull(p) && w.asking[p] == 0 }
 	for slices.ContainsFunc(pairs, isFull) {
