@@ -33,7 +33,7 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	l.fallback.outages.fallback = true
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
-	errs = append(append(errs, mistakes...), sharers.add(l, c.store, c.fallback)...)
+	errs = sharers.add(l, append(errs, mistakes...), c.store, c.fallback)
 	if err := allOf(errs...); err != nil {
 		return nil, prefix(err)
 	}

@@ -151,7 +151,7 @@ func TestRegistryForgetsLimiters(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		runtime.GC()
-		sharers.add(new(Limiter))
+		sharers.add(new(Limiter), nil)
 		sharers.mu.Lock()
 		left := len(sharers.limiters)
 		sharers.mu.Unlock()

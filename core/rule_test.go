@@ -279,6 +279,8 @@ func TestOneNameHasOneSetOfLimitsPerStore(t *testing.T) {
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			store, fallback := new(core.MemoryStore), new(core.MemoryStore)
+			_, err := core.New([]core.Rule{withLimits("a", core.PerMinute(8)), {Name: "c"}}, core.WithStore(store)) // makes no limiter
+			wantError(t, err, core.ErrInvalid, "at least one limit")
 			l := core.Must(core.New(first, core.WithStore(store), core.WithFallback(fallback)))
 			for _, opt := range []core.Option{core.WithStore(store), core.WithFallback(store), core.WithStore(fallback)} {
 				_, err := core.New(tt.rules, opt)

@@ -17,9 +17,9 @@ type registry struct {
 	limiters []weak.Pointer[Limiter]
 }
 
-// add registers l with the given stores, unless a rule of l differs in its limits from the rule of the same name in
-// another limiter with one of them. A limiter that is no longer used counts until it has been garbage collected.
-func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
+// add registers l with the given stores, unless there are errs already or a rule of l differs in its limits from the rule of the same
+// name in another limiter with one of them: it returns errs and these. A limiter counts until it has been garbage collected.
+func (g *registry) add(l *Limiter, errs []error, given ...Store) []error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limiters = slices.DeleteFunc(g.limiters, func(p weak.Pointer[Limiter]) bool { return p.Value() == nil })
@@ -36,7 +36,7 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 			}
 		}
 	}
-	if known && len(errs) == 0 {
+	if known && allOf(errs...) == nil {
 		g.limiters = append(g.limiters, weak.Make(l))
 	}
 	return errs
