@@ -127,7 +127,7 @@ func (c *patternChecker) parse(text string) (p pattern, mistake string) {
 	if c.known[same] {
 		mux = new(http.ServeMux) // a ServeMux does not accept two patterns that match the same requests
 	}
-	if mistake := register(mux, strings.Replace(text, host, p.host, 1)); mistake != "" {
+	if mistake := register(mux, text[:len(text)-len(rest)]+p.host+rest[len(host):]); mistake != "" {
 		return pattern{}, fmt.Sprintf("route %q: %s", text, mistake)
 	}
 	c.known[same] = true

@@ -123,6 +123,7 @@ func TestRouteMistakes(t *testing.T) {
 		{"patterns that cross", [][]string{{"/a/{x}"}, {"/{y}/b"}}, `route "/{y}/b": pattern "/{y}/b" conflicts with pattern "/a/{x}": /{y}/b and /a/{x} both match some paths, like "/a/b".`},
 		{"also of one rule", [][]string{{"POST /", "/login"}}, `pattern "/login" conflicts with pattern "POST /"`},
 		{"whatever the case of the host", [][]string{{"h.example/a/{x}", "H.example/{y}/b"}}, `conflicts with pattern`},
+		{"whatever the method", [][]string{{"GET E/a/{x}", "GET e/{y}/b"}}, `"GET e/{y}/b" conflicts with pattern "GET e/a/{x}"`},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			_, mistakes := New(tt.sets)
