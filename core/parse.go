@@ -172,8 +172,8 @@ func parsePeriod(s string) (time.Duration, bool) {
 		if digits == 0 {
 			return size, true
 		}
-		n, ok := parseCount(s[:digits])
-		return time.Duration(n) * size, ok && n <= int(math.MaxInt64/size)
+		n, err := strconv.ParseInt(s[:digits], 10, 64)
+		return time.Duration(n) * size, err == nil && n <= int64(math.MaxInt64/size)
 	}
 	d, err := time.ParseDuration(s)
 	return d, err == nil && !strings.ContainsAny(s, "+-")

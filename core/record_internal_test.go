@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -133,7 +134,7 @@ func TestWhenACostFits(t *testing.T) {
 		"further ones":         {minute(2, 58*time.Second), 5, 2300 * time.Millisecond},
 		"nearly all":           {minute(2, 57900*time.Millisecond), 60, 57300 * time.Millisecond},
 		"all":                  {minute(2, 57*time.Second), 60, 57 * time.Second},
-		"more than it has":     {minute(2, 57*time.Second), 1 << 60, 57 * time.Second},
+		"more than it has":     {minute(2, 57*time.Second), math.MaxInt, 57 * time.Second},
 		"of a window":          {window, 5, 57 * time.Second},
 		"the next of a window": {window, 3, 300 * time.Millisecond},
 		"of no rate":           {never, 5, 57 * time.Second},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestTake(t *testing.T) {
 	}{
 		{"the limits of the rule", []core.Claim{{Rule: "r", Key: "k"}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 9}}},
 		{"a cost", []core.Claim{{Rule: "r", Key: "k", Cost: 4}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 6}}},
-		{"a cost above the capacity", []core.Claim{{Rule: "r", Key: "k", Cost: 1 << 62}}, false, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
+		{"a cost above the capacity", []core.Claim{{Rule: "r", Key: "k", Cost: math.MaxInt}}, false, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
 		{"a tier of the rule", []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(3)}}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(3), Remaining: 2}}},
 		{"no name is default", []core.Claim{{Key: "k"}}, true, []core.Result{{Rule: "default", Limit: core.PerHour(2), Remaining: 1}}},
 		{"a name of its own", []core.Claim{{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}}, true, []core.Result{{Rule: "jobs", Limit: core.PerHour(7), Remaining: 6}}},

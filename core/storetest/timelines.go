@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -125,9 +126,9 @@ var costTimelines = []timeline{
 
 var aboveCapacity = []step{
 	{cost: 6, remaining: 5, retry: never},
-	{cost: 1 << 62, remaining: 5, retry: never},
+	{cost: math.MaxInt, remaining: 5, retry: never},
 	{cost: 5, ok: true, remaining: 0},
-	{cost: 1 << 62, remaining: 0, retry: never},
+	{cost: math.MaxInt, remaining: 0, retry: never},
 }
 
 var tierTimelines = []timeline{

@@ -112,7 +112,7 @@ func (e *entry) report(results []core.Result, now int64) {
 	}
 	for i, u := 0, &e.first; ; u = u.next {
 		r := &results[i]
-		u.stored, u.granted = uint32(min(r.Remaining, math.MaxUint32)), int32(r.Granted)
+		u.stored, u.granted = uint32(min(int64(r.Remaining), math.MaxUint32)), int32(r.Granted)
 		u.refill, u.reset = later(now, r.RefillAfter), later(now, r.ResetAfter)
 		if i++; i == len(results) {
 			return

@@ -133,7 +133,7 @@ func (a *ask) after(now int64, holds func(then int64) bool) time.Duration {
 	if !holds(math.MaxInt64 / 2) {
 		return core.Never
 	}
-	most := maxWait - int(begun-now)
+	most := int(min(maxWait-(begun-now), math.MaxInt))
 	if period := int(a.limit.Period.Microseconds()); period < most && holds(begun+int64(period)) { // as almost always
 		most = period
 	}

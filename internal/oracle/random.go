@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -256,7 +257,7 @@ func (g *generator) claim() core.Claim {
 
 func (g *generator) cost(l core.Limit) int {
 	most := l.Capacity()
-	return of(g, 1, 1, 1, 2, 3, 0, 1+g.IntN(most+1), 1+g.IntN(most/4+1), max(1, most/2), max(1, most), most+1, 2*most+1, 1<<62)
+	return of(g, 1, 1, 1, 2, 3, 0, 1+g.IntN(most+1), 1+g.IntN(most/4+1), max(1, most/2), max(1, most), most+1, 2*most+1, math.MaxInt/2+1)
 }
 
 var leasedLimits = []string{

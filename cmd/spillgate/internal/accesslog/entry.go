@@ -174,14 +174,14 @@ func isMethod(s string) bool {
 }
 
 // number reads a whole number that is not negative.
-func number(s string) (int, bool) {
-	n := 0
+func number(s string) (int64, bool) {
+	n := int64(0)
 	for i := range len(s) {
 		c := s[i]
 		if c < '0' || c > '9' || n > 1<<40 {
 			return 0, false
 		}
-		n = n*10 + int(c-'0')
+		n = n*10 + int64(c-'0')
 	}
 	return n, s != ""
 }
@@ -195,7 +195,7 @@ func (e *Entry) setStatus(s string) error {
 	if !ok || n > 999 {
 		return fmt.Errorf("%.20q is not a status", s)
 	}
-	e.Status = n
+	e.Status = int(n)
 	return nil
 }
 
