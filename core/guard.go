@@ -65,7 +65,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 func (g *Guard) Request() *http.Request { return &g.own.request }
 
 // Decision returns what FromContext returns for Request: the decision of this limiter, joined with the decisions of the
-// limiters further out. Headers are written from it. It is zero after an error.
+// limiters further out. Headers are written from it. After an error, it is the decision of these alone: zero if there are none.
 func (g *Guard) Decision() Decision {
 	return g.decision(new([1]Result)) // inlined, so that the room is on the stack of a caller that does not keep the decision
 }

@@ -15,7 +15,7 @@ import (
 // panic is logged and the decision stands.
 type Observer func(ctx context.Context, o *Observation)
 
-// An Observation describes one request to an Observer. It and its Claims are valid only during the call.
+// An Observation describes one request to an Observer. It and its Claims are valid only during the call. Do not change Results or Claims.
 type Observation struct {
 	// Decision is zero if nothing was decided.
 	Decision
