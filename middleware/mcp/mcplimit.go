@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func (o *options) limit(ctx context.Context, l *core.Limiter, next mcp.MethodHan
 		if o.fail != nil {
 			res, err = o.fail(ctx, req, failure)
 		}
-		if res == nil && err == nil {
+		if isNil(res) && err == nil {
 			err = failed(failure)
 		}
 		return res, err
@@ -75,7 +76,7 @@ func (o *options) limit(ctx context.Context, l *core.Limiter, next mcp.MethodHan
 		if o.deny != nil {
 			res, err = o.deny(ctx, req, g.Decision())
 		}
-		if res == nil && err == nil {
+		if isNil(res) && err == nil {
 			err = denied(g.Decision())
 		}
 		return res, err
@@ -95,6 +96,12 @@ func (o *options) limit(ctx context.Context, l *core.Limiter, next mcp.MethodHan
 	res, err = next(ctx, method, req)
 	a.Returned = true
 	return res, err
+}
+
+// isNil reports whether a handler returned no result. The SDK panics if a result is a nil pointer.
+func isNil(res mcp.Result) bool {
+	v := reflect.ValueOf(res)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // denied returns the response to a call that d denies. Other servers of MCP use the same code.

@@ -235,6 +235,11 @@ func TestToolErrorIsComplete(t *testing.T) {
 		return nil, errors.New("upgrade")
 	}))))
 	expect.Contains(t, expect.ErrorOf(call(t.Context(), s, "search")).Error(), "upgrade", "the error of a deny handler")
+	s = inMemory(t, newServer(mcplimit.New(l, mcplimit.WithDenyHandler(func(context.Context, mcp.Request, core.Decision) (mcp.Result, error) {
+		var none *mcp.CallToolResult
+		return none, nil
+	}))))
+	expect.Equal(t, denialOf(t, expect.ErrorOf(call(t.Context(), s, "search"))).Rules[0], "default", "the denial after a nil result")
 }
 
 func TestNilLimiter(t *testing.T) {
