@@ -35,6 +35,9 @@ var seed = maphash.MakeSeed()
 // body returns the JSON of a denial that violates these policies. Responses share it, so nothing may change it; an
 // io.Writer must not modify its argument anyway.
 func (k *denial) body(violated []string) []byte {
+	if len(violated) == 0 { // a handler has made the decision itself
+		return k.problem.body()
+	}
 	if len(violated) != 1 {
 		return k.append(make([]byte, 0, len(k.head)+len(k.tail)+nameRoom*len(violated)), violated)
 	}

@@ -60,6 +60,7 @@ func TestDenyWritesTheJSONOfTheProblem(t *testing.T) {
 			"two limits":         denied(perHour, time.Second, name, name),
 			"above the capacity": denied(perHour, core.Never, name),
 			"rate 0":             denied(core.PerHour(0), core.Never, name),
+			"of nobody":          {},
 		} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead} {
 				r := httptest.NewRequest(method, "/", nil)
@@ -207,6 +208,7 @@ func TestPageHasTheJSONOfTheProblem(t *testing.T) {
 		"several":            denied(core.PerHour(10), time.Second, `"<x>"`, "b", "c"),
 		"above the capacity": denied(core.PerHour(10), core.Never, "a"),
 		"rate 0":             denied(core.PerHour(0), core.Never, "a"),
+		"of nobody":          {},
 	} {
 		pages[why] = func(p *Page, h http.Header) Problem {
 			p.Deny(h, &d)
