@@ -12,7 +12,7 @@ import (
 type Decision struct {
 	Allowed  bool
 	At       time.Time     // the store's clock when it decided; zero if no rule applied
-	Results  []Result      // one per claim and limit, in rule order; Settle and headers use it, so do not change it
+	Results  []Result      // one per claim and limit, in rule order; do not change them: Settle, headers and handlers share them
 	Wait     time.Duration // allowed: the request may go on this long after At; Take, Check and Peek return at once, Wait and Guard sleep
 	Degraded error         // why the store did not decide: a failure that was tolerated, or an overload; nil if it did
 

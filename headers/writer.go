@@ -8,7 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/fields"
 )
 
-// A Writer sets fields in h that describe d to the client. It must run before the response begins.
+// A Writer sets fields in h that describe d to the client. It must run before the response begins. To hide a rule from clients, set
+// DryRun in a copy of d.Results: the deny handler, the body of a denial and the next handler use the same slice.
 type Writer func(h http.Header, d core.Decision)
 
 // None sets nothing, not even Retry-After.
