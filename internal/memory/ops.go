@@ -59,7 +59,7 @@ func (c *call) adjust(o *Op, at int64) {
 		return
 	}
 	for i := range o.asks {
-		if a := &o.asks[i]; a.Limit.IsCharged() {
+		if a := &o.asks[i]; a.Limit.IsCharged() && (a.id == o.Pair.id || at >= o.shard.dropped) {
 			a.Limit.Row.Refund(&a.State, at, o.Turn, o.Cost-o.N)
 		}
 	}

@@ -201,6 +201,23 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 	}
 }
 
+func TestChargeOfADroppedPairIsNotGivenBackToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		x, y := sharing(s)
+		l := limitOf(t, algorithm.TokenBucket, 10, 10*time.Second)
+		take(s, x, l, 3)
+		time.Sleep(time.Second)
+		take(s, y, l, 10)
+		asks := []query{{Pair: pairOf("rule", x), Limit: l, Cost: 5}}
+		asks[0].At = s.Instant(decide(s, asks))
+		time.Sleep(8 * time.Second)
+		take(s, "new", limitOf(t, algorithm.TokenBucket, 1, time.Hour), 1)
+		settle(s, asks)
+		expect.Equal(t, take(s, y, l, 1).Usage.Remaining, 7, "remaining of 10, 8s after all were used")
+	})
+}
+
 func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 	strict, lax := limitOf(t, algorithm.TokenBucket, 10, time.Hour), limitOf(t, algorithm.TokenBucket, 10_000_000, time.Hour)
 	synctest.Test(t, func(t *testing.T) {

@@ -12,11 +12,12 @@ import (
 type shard struct {
 	sync.Mutex
 	table
-	logs   algorithm.Slab[algorithm.Log]
-	cells  algorithm.Slab[algorithm.Cells]
-	room   room
-	shared int   // records that pairs share
-	forgot int64 // charges from before this instant are not given back: some pair was reset, and there was no room to remember it
+	logs    algorithm.Slab[algorithm.Log]
+	cells   algorithm.Slab[algorithm.Cells]
+	room    room
+	shared  int   // records that pairs share
+	forgot  int64 // charges from before this instant are not given back: some pair was reset, and there was no room to remember it
+	dropped int64 // charges from before this instant are not given back to shared records: a pair that was dropped may have had its own
 
 	hand int           // the record that sweep looks at next
 	seen int64         // no record that the hand has passed is idle before this instant
@@ -174,7 +175,7 @@ func (c *call) sweep(s *shard, at int64, n int) {
 			s.hand = first + len(run)
 			continue
 		}
-		s.hand = first
+		s.hand, s.dropped = first, max(s.dropped, c.now)
 		for range run {
 			c.store.pairs.Add(-s.removeAt(first))
 		}
