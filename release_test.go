@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -100,19 +99,6 @@ func TestModules(t *testing.T) {
 		}
 	}
 	expect.Equal(t, len(versions), 1, "the modules require the versions %v of each other", slices.Collect(maps.Keys(versions)))
-}
-
-// TestOn32Bits builds core and its stores for a machine of 32 bits, and reads limits there.
-func TestOn32Bits(t *testing.T) {
-	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skip("needs the standard library for 386, and a machine that runs its programs")
-	}
-	for _, args := range []string{"build ./core/...", "test -run ^Test(ParseLimits|LimitString) ./core"} {
-		c := exec.CommandContext(t.Context(), "go", strings.Fields(args)...)
-		c.Env = append(c.Environ(), "GOARCH=386", "CGO_ENABLED=0", "GOWORK=off")
-		out, err := c.CombinedOutput()
-		expect.NoError(t, err, "go %s: %s", args, out)
-	}
 }
 
 // TestRequirements compares the direct requirements of the released libraries with the table.
