@@ -79,7 +79,7 @@ func (b *logbook) allow(second int64, reserve int) bool {
 }
 
 func (b *logbook) allowLocked(second int64, reserve int) bool {
-	if second > b.second { // the second of a decision may lag behind that of a flush
+	if second > b.second { // a decision may be counted in an earlier second than a flush before it
 		b.second, b.lines = second, 0
 	}
 	if b.lines+reserve >= linesPerSecond {
