@@ -44,6 +44,9 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 		return newGuard(l, ctx, new(http.Request), router, false), prefix(errNoRequest)
 	}
 	g := newGuard(l, ctx, r, router, l != nil && len(l.observers) > 0)
+	if framework, ok := router.(interface{ SetRequest(*http.Request) }); ok {
+		framework.SetRequest(g.Request())
+	}
 	c := &g.own.receipt
 	c.sleeps = true
 	err := l.check(&g.own.request, &g)

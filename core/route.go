@@ -9,7 +9,9 @@ import (
 
 // A Router is for adapters, which implement it to find the route of a request. If a router may route a request by another
 // method or path than the request's own, its Router also has a method RouteTarget(r *http.Request) (method, path string).
-// Rule.Routes and the skips of rules files read what it returns as well. Empty strings mean the request's own.
+// Rule.Routes and the skips of rules files read what it returns as well. Empty strings mean the request's own. If a framework has
+// the request in a context of its own, its Router has a method SetRequest(r *http.Request): Guard calls it with Guard.Request before
+// any callback runs, so that callbacks and handlers read the same request.
 type Router interface {
 	// RoutePattern returns the pattern of the route that will serve r, or "" if no route matches. If the route cannot
 	// be known at the adapter's place in the chain of handlers, the error says where to mount the limiter. If it cannot

@@ -34,9 +34,7 @@ func (o *options) limit(c echo.Context, l *core.Limiter, next echo.HandlerFunc) 
 	ctx := newRequestContext(c)
 	outer := c.Request()
 	g, err := l.Guard(ctx, outer, ctx)
-	ctx.decided = true
 	defer g.End()
-	c.SetRequest(g.Request())
 	if err != nil {
 		return o.fail(c, err)
 	}

@@ -17,14 +17,8 @@ import (
 // request. It reports false for requests that did not pass this middleware. The echo.Context is valid until the request
 // has ended. The handler finds what a callback has changed in its request, such as the form that it has parsed.
 func ContextOf(r *http.Request) (*echo.Context, bool) {
-	c, ok := r.Context().Value(contextKey{}).(*requestContext)
-	if !ok {
-		return nil, false
-	}
-	if !c.decided {
-		c.echo.SetRequest(r) // the next handler gets r, so what a callback reads must be there
-	}
-	return c.echo, true
+	c, ok := r.Context().Value(contextKey{}).(*echo.Context)
+	return c, ok
 }
 
 type contextKey struct{}
@@ -33,10 +27,9 @@ type contextKey struct{}
 // echo reuses the echo.Context after the request.
 type requestContext struct {
 	context.Context
-	echo    *echo.Context
-	server  *echo.Echo
-	path    string
-	decided bool
+	echo   *echo.Context
+	server *echo.Echo
+	path   string
 }
 
 func newRequestContext(c *echo.Context) *requestContext {
@@ -46,10 +39,13 @@ func newRequestContext(c *echo.Context) *requestContext {
 // Value implements context.Context.
 func (c *requestContext) Value(key any) any {
 	if key == (contextKey{}) {
-		return c
+		return c.echo
 	}
 	return c.Context.Value(key)
 }
+
+// SetRequest sets the request of the echo.Context: see core.Router.
+func (c *requestContext) SetRequest(r *http.Request) { c.echo.SetRequest(r) }
 
 // RoutePattern implements core.Router.
 func (c *requestContext) RoutePattern(r *http.Request) (string, error) {

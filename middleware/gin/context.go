@@ -15,14 +15,8 @@ import (
 // request. It reports false for requests that did not pass this middleware. The gin.Context is valid until the request
 // has ended. The handler finds what a callback has changed in its request, such as the form that it has parsed.
 func ContextOf(r *http.Request) (*gin.Context, bool) {
-	c, ok := r.Context().Value(contextKey{}).(*requestContext)
-	if !ok {
-		return nil, false
-	}
-	if !c.decided {
-		c.gin.Request = r // the next handler gets r, so what a callback reads must be there
-	}
-	return c.gin, true
+	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
+	return c, ok
 }
 
 type contextKey struct{}
@@ -31,9 +25,8 @@ type contextKey struct{}
 // gin reuses the gin.Context after the request.
 type requestContext struct {
 	context.Context
-	gin     *gin.Context
-	path    string
-	decided bool
+	gin  *gin.Context
+	path string
 }
 
 func newRequestContext(c *gin.Context) *requestContext {
@@ -43,10 +36,13 @@ func newRequestContext(c *gin.Context) *requestContext {
 // Value implements context.Context.
 func (c *requestContext) Value(key any) any {
 	if key == (contextKey{}) {
-		return c
+		return c.gin
 	}
 	return c.Context.Value(key)
 }
+
+// SetRequest sets the request of the gin.Context: see core.Router.
+func (c *requestContext) SetRequest(r *http.Request) { c.gin.Request = r }
 
 // RoutePattern implements core.Router. Gin finds the route before any middleware runs.
 func (c *requestContext) RoutePattern(*http.Request) (string, error) {

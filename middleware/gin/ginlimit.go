@@ -29,8 +29,6 @@ func (o *options) limit(c *gin.Context, l *core.Limiter) {
 	ctx := newRequestContext(c)
 	outer := c.Request
 	g, err := l.Guard(ctx, outer, ctx)
-	ctx.decided = true
-	c.Request = g.Request()
 	defer func() {
 		if c.Request == g.Request() { // no handler has replaced it
 			c.Request = outer
