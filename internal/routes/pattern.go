@@ -202,7 +202,7 @@ func misspelt(text, method, host, rest string, hasPath bool) string {
 	case method != "" && !hasPath:
 		return fmt.Sprintf("route %q has no path; did you mean %q?", text, method+" /"+host)
 	case !hasPath:
-		return fmt.Sprintf("route %q has no path; did you mean %q?", text, "/"+host)
+		return fmt.Sprintf("route %q has no path; did you mean %q?", text, "/"+strings.TrimSuffix(host, "*"))
 	case upper != method && slices.Contains(methods, upper):
 		return fmt.Sprintf("route %q can never match: its method is not in upper case; did you mean %q?", text, upper+text[len(method):])
 	case upper == "*" || upper == "ANY" || upper == "ALL":
@@ -245,8 +245,15 @@ func otherSyntax(text, rest string) string {
 				name = name[:end] // without an extension or an expression
 			}
 			segments[i], wild = "{"+name+"}", true
-		case len(s) > 0 && s[0] == '*' && i == len(segments)-1:
-			segments[i], wild = "", true
+		case !strings.Contains(s, "*") || s[0] == '{':
+		case i < len(segments)-1:
+			segments[i], wild = "{name}", true
+		default:
+			prefix, _, _ := strings.Cut(s, "*")
+			segments[i], wild = strings.TrimRight(prefix, "."), true
+			if segments[i] != "" {
+				segments[i] += "/"
+			}
 		}
 	}
 	if !wild {
