@@ -110,7 +110,8 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 	for i := range d.results {
 		r := &d.results[i]
 		if r.Rule = strings.Clone(r.Rule); current {
-			d.known = max(d.known, deniesFor(r, true, false))
+			longest := withMaxWait(*r, claims[d.denier].MaxWait, 0)
+			d.known = max(d.known, deniesFor(&longest, true, false))
 		}
 	}
 	slot.denial.Store(d)
@@ -157,7 +158,7 @@ func later(r core.Result, past time.Duration) core.Result {
 	return r
 }
 
-// withMaxWait returns the result of a claim that may wait for less time than the claim that r is of.
+// withMaxWait returns the result of a claim that may wait for maxWait, not for before like the claim that r is of.
 func withMaxWait(r core.Result, before, maxWait time.Duration) core.Result {
 	switch {
 	case r.Wait > maxWait:
@@ -230,13 +231,10 @@ func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Res
 	if a.Key != c.layout.key(claim.Rule, claim.Key) || !slices.Equal(a.Limits, claim.Limits) || past >= d.known {
 		return dst, false
 	}
-	for i := range d.own {
-		denied = denied || past < deniesFor(&d.own[i], claim.Cost >= a.Cost, claim.MaxWait > 0)
-	}
-	if !denied {
-		return dst, false
-	}
+	results = dst
 	for _, r := range d.own {
+		r = withMaxWait(r, a.MaxWait, claim.MaxWait)
+		denied = denied || past < deniesFor(&r, claim.Cost >= a.Cost, claim.MaxWait > 0)
 		switch {
 		case r.Allowed:
 		case claim.Cost > r.Limit.Capacity():
@@ -244,9 +242,12 @@ func (s *Store) Denied(claim *core.Claim, dst []core.Result) (results []core.Res
 		case claim.Cost != a.Cost:
 			r.RetryAfter = max(r.RetryAfter, r.ResetAfter) // any cost up to the capacity fits then
 		}
-		dst = append(dst, later(r, time.Since(d.received))) // no wait may become too short
+		results = append(results, later(r, time.Since(d.received))) // no wait may become too short
 	}
-	return dst, true
+	if !denied {
+		return dst, false
+	}
+	return results, true
 }
 
 // deniesFor returns for how long after its decision r denies a request that costs as much or, if not costsMore, any

@@ -114,6 +114,8 @@ func TestKnownDenial(t *testing.T) {
 	}
 	waits, other := claim(1, hour), claim(1, hour)
 	waits.MaxWait, other.Key = time.Second, "other"
+	short, long := claim(5, hour), claim(5, hour)
+	short.MaxWait, long.MaxWait = 10*time.Minute, 20*time.Minute
 	for _, row := range []struct {
 		why     string
 		asked   core.Claim
@@ -136,6 +138,9 @@ func TestKnownDenial(t *testing.T) {
 		{"one of two limits", claim(5, two), []core.Result{usedUp, admits}, time.Minute, claim(2, two), true, 59 * time.Minute},
 		{"other limits", claim(5, two), []core.Result{usedUp, admits}, time.Minute, claim(2, hour), false, 0},
 		{"another key", claim(5, hour), []core.Result{usedUp}, 0, other, false, 0},
+		{"a longer wait", short, []core.Result{usedUp}, 5 * time.Minute, long, true, 15 * time.Minute},
+		{"a wait that is long enough", short, []core.Result{usedUp}, 20 * time.Minute, long, false, 0},
+		{"a shorter wait", long, []core.Result{usedUp}, 35 * time.Minute, short, true, 5 * time.Minute},
 		{"a request that may wait", claim(5, hour), []core.Result{usedUp}, 0, waits, false, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
