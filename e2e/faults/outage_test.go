@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -115,7 +116,7 @@ func TestWrongFromTheStart(t *testing.T) {
 		options redis.Options
 		says    string
 	}{
-		"address":     {redis.Options{Addr: redistest.FreeAddr(t), Password: "secret"}, syscall.ECONNREFUSED.Error() + "|" + late},
+		"address":     {redis.Options{Addr: redistest.FreeAddr(t), ContextTimeoutEnabled: true, PoolSize: 1000}, syscall.ECONNREFUSED.Error() + "|" + late}, // a smaller pool would say so itself
 		"no password": {redis.Options{Addr: s.server.Addr}, "NOAUTH|unauthenticated"},
 		"password":    {redis.Options{Addr: s.server.Addr, Password: "wrong"}, "WRONGPASS"},
 		"user":        {redis.Options{Addr: s.server.Addr, Username: "nobody", Password: "secret"}, "WRONGPASS"},
@@ -130,6 +131,10 @@ func TestWrongFromTheStart(t *testing.T) {
 			}
 			f := fault{says: wrong.says}
 			each(guards, f.suffer)
+			redistest.Wait(t, "an error that says why", func() bool {
+				_, _ = guards[0].Take(context.Background(), core.Claim{Rule: guards[0].rule, Key: "another"})
+				return says(guards[0].StoreHealth().Err, strings.TrimSuffix(wrong.says, "|"+late))
+			})
 		})
 	}
 	n := s.log.count(isDown)

@@ -302,7 +302,7 @@ func (s *queues) failed(j *job, err error) error {
 		if q.stall == nil || j.run.sent.After(q.stalled) {
 			q.stall, q.stalled = &j.run.trip, now
 		}
-		return q.stall.Fail(err)
+		return q.stall.Fail(s.server.withCause(err))
 	}
 	if j.unsent {
 		return err

@@ -392,7 +392,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		if row.past > 0 {
 			j.deadline = time.Now().Add(-row.past)
 		}
-		all := new(queues)
+		all := &queues{server: new(server)}
 		if row.starved != 0 {
 			all.starved = begun.Add(row.starved)
 		}
@@ -407,7 +407,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 func TestStallIsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, apart := range []bool{false, true} {
-			all, q, b, down := new(queues), new(queue), new(breaker.Breaker), false
+			all, q, b, down := &queues{server: new(server)}, new(queue), new(breaker.Breaker), false
 			sent := time.Now()
 			for range 5 {
 				if apart {

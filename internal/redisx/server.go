@@ -30,10 +30,11 @@ type server struct {
 	running chan struct{} // has an element for each goroutine of within
 
 	functions functions
-	clock     testClock     // of the server
-	repaired  atomic.Uint64 // invalid states found
-	reloads   pacer         // of the state of the cluster
-	warming   atomic.Bool   // warm is running
+	clock     testClock             // of the server
+	repaired  atomic.Uint64         // invalid states found
+	cause     atomic.Pointer[error] // why calls fail that may have been late only because the client tries again; nil after an answer
+	reloads   pacer                 // of the state of the cluster
+	warming   atomic.Bool           // warm is running
 	begun     time.Time
 	decided   sync.Once // the first decision
 	first     sync.Once // the first call
@@ -114,7 +115,9 @@ func (s *server) within(ctx context.Context, f func(context.Context) error) erro
 			}
 			done <- err
 		}()
-		err = f(ctx)
+		if err = f(ctx); err != nil && !isReply(err) && !errors.Is(err, context.DeadlineExceeded) {
+			s.cause.Store(&err)
+		}
 	}()
 	select {
 	case err := <-done:
@@ -154,7 +157,18 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.cause.Load() != nil {
+		s.cause.Store(nil)
+	}
 	return s.deliver(reply, jobs)
+}
+
+// withCause returns err and, if that is a deadline, why connections do not come up, if that is known.
+func (s *server) withCause(err error) error {
+	if cause := s.cause.Load(); cause != nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", err, *cause)
+	}
+	return err
 }
 
 // panicked returns the error for a panic of the client with value v.
@@ -372,8 +386,21 @@ func (s *server) warm() {
 	}()
 }
 
-// connect brings up connections of a client.
+// connect brings up connections of a client. If none comes up, a client tries again for longer than a decision waits before it says why, so
+// connect dials once by itself.
 func (s *server) connect(ctx context.Context, client redis.UniversalClient) error {
+	if c, ok := client.(*redis.Client); ok {
+		if err := s.within(ctx, func(ctx context.Context) error {
+			o := c.Options()
+			conn, err := o.Dialer(ctx, o.Network, o.Addr)
+			if err == nil {
+				err = conn.Close()
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
 	for _, n := range [...]int{1, s.maxRuns} {
 		errs := each(n, func(int) error {
 			err := s.within(ctx, func(ctx context.Context) error { return client.Time(ctx).Err() })
