@@ -521,6 +521,17 @@ func TestSettlementInAMigratingSlot(t *testing.T) {
 	}
 }
 
+// A request of which a part may have been charged is not tried again because another part is in a migrating slot.
+func TestLostReplyBesideAMigratingSlot(t *testing.T) {
+	s, limits := frozenStore(t), core.MustParseLimits("9/d")
+	s.DecideInParts(false)
+	claims := []core.Claim{{Key: "k", Rule: "a", Limits: limits}, {Key: "k", Rule: "b", Limits: limits}, {Key: "other", Limits: limits}}
+	s.remains(t, claims[0]) // from then on, the store uses scripts
+	s.decider.server.client.AddHook(&migrating{failing: failing{err: io.EOF}, reply: "TRYAGAIN Multiple keys request during rehashing of slot"})
+	_, err := s.Take(t.Context(), claims, nil)
+	expect.ErrorIs(t, err, io.EOF, "the request")
+}
+
 // A settlement over a client that wraps one of a Redis Cluster is done in the slot of each key, and so is what follows.
 func TestSettlementOverSeveralSlots(t *testing.T) {
 	s, h := frozenStore(t), &migrating{reply: "CROSSSLOT Keys in request don't hash to the same slot"}
@@ -551,6 +562,6 @@ func (h *migrating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(err)
 			return err
 		}
-		return next(ctx, cmd)
+		return h.failing.ProcessHook(next)(ctx, cmd)
 	}
 }

@@ -69,7 +69,7 @@ func (s *decider) decideParts(ctx context.Context, j *job) error {
 
 // doParts does parts at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
 func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
-	return cmp.Or(each(len(parts), func(i int) error {
+	errs := each(len(parts), func(i int) error {
 		p := &parts[i]
 		p.prepare(peek)
 		if p.err = s.queues.do(ctx, p); p.err != nil {
@@ -82,7 +82,10 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 			}
 		}
 		return nil
-	})...)
+	})
+	// The error of a part that may have been charged comes first: after it, the parts must not be tried again.
+	other := slices.IndexFunc(errs, func(err error) bool { return err != nil && !isMigrating(err) })
+	return cmp.Or(errs[max(other, 0)], cmp.Or(errs...))
 }
 
 func allAdmitted(parts []job) bool {
