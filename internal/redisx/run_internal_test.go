@@ -532,6 +532,30 @@ func TestLostReplyBesideAMigratingSlot(t *testing.T) {
 	expect.ErrorIs(t, err, io.EOF, "the request")
 }
 
+// A hook that ends the goroutine of a run or of a part, or panics, fails the call and nothing else. In particular, jobs that use the memory
+// of earlier ones do not read their replies.
+func TestHooksThatDoNotReturn(t *testing.T) {
+	newServer(nil).warnOfEviction() // nobody waits for it, so a panic would end the process
+	s, h := frozenStore(t), new(failing)
+	s.decider.server.inline = true
+	s.decider.server.client.AddHook(h)
+	for why, row := range map[string]struct {
+		hook func()
+		want error
+	}{"ends its goroutine": {runtime.Goexit, errLost}, "panics": {func() { panic("ouch") }, core.ErrInvalid}} {
+		j := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("9/d")})
+		s.mustRun(t, j)
+		h.meanwhile = row.hook
+		errs := each(2, func(i int) error {
+			if i == 0 {
+				return nil
+			}
+			return s.decider.server.run(t.Context(), []*job{j})
+		})
+		expect.True(t, errors.Is(j.failure, row.want) && errors.Is(errs[1], row.want), "a hook %s: %v, %v, want %v", why, j.failure, errs[1], row.want)
+	}
+}
+
 // A settlement over a client that wraps one of a Redis Cluster is done in the slot of each key, and so is what follows.
 func TestSettlementOverSeveralSlots(t *testing.T) {
 	s, h := frozenStore(t), &migrating{reply: "CROSSSLOT Keys in request don't hash to the same slot"}

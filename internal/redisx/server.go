@@ -132,7 +132,7 @@ func each(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := 1; i < n; i++ {
-		wg.Go(func() { errs[i] = f(i) })
+		wg.Go(func() { errs[i] = errLost; errs[i] = f(i) }) // f may end its goroutine
 	}
 	errs[0] = f(0)
 	wg.Wait()
@@ -153,6 +153,7 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 		}
 	}()
 	s.first.Do(s.warm)
+	err = errLost // if a hook of the client ends this goroutine
 	reply, err := s.call(ctx, jobs)
 	if err != nil {
 		return err
@@ -355,7 +356,7 @@ func (s *server) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	info := &once{StringCmd: *redis.NewStringCmd(ctx, "info", "memory")}
-	if s.client.Process(ctx, info) != nil {
+	if s.within(ctx, func(ctx context.Context) error { return s.client.Process(ctx, info) }) != nil { // which may panic
 		return
 	}
 	_, policy, _ := strings.Cut(info.Val(), "maxmemory_policy:")

@@ -72,6 +72,7 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 	errs := each(len(parts), func(i int) error {
 		p := &parts[i]
 		p.prepare(peek)
+		p.err = errLost // if a hook of the client ends this goroutine
 		if p.err = s.queues.do(ctx, p); p.err != nil {
 			return p.err
 		}
