@@ -3,6 +3,7 @@ package redisx
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -33,7 +34,7 @@ func (s *decider) Take(ctx context.Context, claims []core.Claim, unused []core.S
 	}
 	s.server.decided.Do(func() { go s.server.warnOfEviction() })
 	// A denial because of a hold, or because of a charge that may be about to be refunded, may not be repeated.
-	lasts := !j.isHeld()
+	lasts := !j.held && !slices.ContainsFunc(j.parts, func(p *job) bool { return p.held })
 	if j.route != "" {
 		lasts = lasts && s.wasDenied(j.ops, j.begun, lasting)
 		s.noteDenied(j.ops, j.begun)
@@ -88,7 +89,7 @@ func (s *decider) do(ctx context.Context, j *job) (err error) {
 			j.prepare(false)
 			err = s.queues.do(ctx, j)
 		case j.owed:
-			return cmp.Or(each(len(j.parts), func(i int) error { return s.do(ctx, &j.parts[i]) })...)
+			return cmp.Or(each(len(j.parts), func(i int) error { return s.do(ctx, j.parts[i]) })...)
 		default:
 			err = s.decideParts(ctx, j)
 		}

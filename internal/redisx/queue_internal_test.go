@@ -441,9 +441,7 @@ func TestCostsAndWaitsShareAPlan(t *testing.T) {
 				if len(j.parts) == 0 {
 					jobs = append(jobs, j)
 				}
-				for i := range j.parts {
-					jobs = append(jobs, &j.parts[i])
-				}
+				jobs = append(jobs, j.parts...)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ type job struct {
 	load    int      // upper bound of the server's work
 	settled int      // how many ops settle
 	stored  int      // how many words a reply without a code has
-	parts   []job    // that do the job, if no single run can
+	parts   []*job   // that do the job, if no single run can
 
 	at     int64   // the server's clock
 	reply  []int64 // see lua/op.lua

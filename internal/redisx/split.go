@@ -41,9 +41,9 @@ func (how routing) split(j *job) {
 	for i := range j.ops {
 		route := routeOf(j.ops[i])
 		if n := len(j.parts); n == 0 || j.parts[n-1].route != route {
-			j.parts = append(j.parts, job{ops: j.ops[i:i], owed: j.owed, layout: j.layout, route: route})
+			j.parts = append(j.parts, &job{ops: j.ops[i:i], owed: j.owed, layout: j.layout, route: route})
 		}
-		p := &j.parts[len(j.parts)-1]
+		p := j.parts[len(j.parts)-1]
 		p.ops = p.ops[:len(p.ops)+1]
 	}
 }
@@ -68,9 +68,9 @@ func (s *decider) decideParts(ctx context.Context, j *job) error {
 }
 
 // doParts does parts at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
-func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
+func (s *decider) doParts(ctx context.Context, parts []*job, peek bool) error {
 	errs := each(len(parts), func(i int) error {
-		p := &parts[i]
+		p := parts[i]
 		p.prepare(peek)
 		p.err = errLost // if a hook of the client ends this goroutine
 		if p.err = s.queues.do(ctx, p); p.err != nil {
@@ -89,22 +89,8 @@ func (s *decider) doParts(ctx context.Context, parts []job, peek bool) error {
 	return cmp.Or(errs[max(other, 0)], cmp.Or(errs...))
 }
 
-func allAdmitted(parts []job) bool {
-	for i := range parts { // not by value: the run of a part that has failed may still write to it
-		if !parts[i].admitted() {
-			return false
-		}
-	}
-	return true
-}
-
-// isHeld reports whether requests in flight were in the way of j or of a part of it.
-func (j *job) isHeld() bool {
-	held := j.held
-	for i := range j.parts {
-		held = held || j.parts[i].held
-	}
-	return held
+func allAdmitted(parts []*job) bool {
+	return !slices.ContainsFunc(parts, func(p *job) bool { return !p.admitted() })
 }
 
 // admitted reports whether j by itself was charged.
@@ -120,14 +106,11 @@ const refundTimeout = time.Second
 
 // settleParts refunds what parts were charged if one of them denies, or else charges the takes with a ban, and updates what remains. If
 // that fails, the charge stays, which is stricter. It returns breaker.ErrTooMany if ctx ends first. The calls go on then.
-func (s *decider) settleParts(ctx context.Context, parts []job) error {
+func (s *decider) settleParts(ctx context.Context, parts []*job) error {
 	admitted := allAdmitted(parts)
-	var charged []*job
-	for i := range parts {
-		if p := &parts[i]; p.admitted() && slices.ContainsFunc(p.ops, func(o op) bool { return o.isCharged() && (o.bans || !admitted) }) {
-			charged = append(charged, p)
-		}
-	}
+	charged := slices.DeleteFunc(slices.Clone(parts), func(p *job) bool {
+		return !p.admitted() || !slices.ContainsFunc(p.ops, func(o op) bool { return o.isCharged() && (o.bans || !admitted) })
+	})
 	if len(charged) == 0 {
 		return nil
 	}
