@@ -44,7 +44,8 @@ type denial struct {
 	known    time.Duration // after sent; it says something about other costs for as long
 }
 
-// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil. It also returns their changesOf.
+// slotsOf appends the slots of the pairs of claims to dst, or nothing if c is nil. It also returns a number that grows when this process
+// changes one of these pairs.
 func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*denySlot, changes uint64) {
 	for i := 0; c != nil && i < len(claims); i++ {
 		s := c.slotOf(claims[i].Rule, claims[i].Key)
@@ -56,14 +57,6 @@ func (c *denyCache) slotsOf(claims []core.Claim, dst []*denySlot) (slots []*deny
 func (c *denyCache) slotOf(rule, identity string) *denySlot {
 	hash := maphash.String(seed, identity) + 31*maphash.String(seed, ruleName(rule))
 	return &c.slots[hash%uint64(len(c.slots))]
-}
-
-// changesOf returns a number that grows when this process changes the pair of one of slots.
-func changesOf(slots []*denySlot) (sum uint64) {
-	for _, s := range slots {
-		sum += s.changes.Load()
-	}
-	return sum
 }
 
 // note records a request with pairs in slots, which had changed so often before. If it was charged, or may have been, the denials of its
@@ -87,8 +80,7 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 	if slices.ContainsFunc(claims, func(c core.Claim) bool { return c.Peek || c.DryRun }) {
 		return
 	}
-	d := &denial{changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results), denier: -1}
-	d.lasts = d.firstChange()
+	d := &denial{changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results), denier: -1, lasts: maxDenial}
 	rest := d.results
 	for i := range claims {
 		of := &claims[i]
@@ -106,31 +98,23 @@ func (c *denyCache) remember(claims []core.Claim, slots []*denySlot, results []c
 	}
 	slot := slots[d.denier]
 	d.gifts = slot.changes.Load() / gift
-	current := changesOf(slots) == changes // otherwise a gift may be newer than the denial
+	_, now := c.slotsOf(claims, nil)
 	for i := range d.results {
 		r := &d.results[i]
-		if r.Rule = strings.Clone(r.Rule); current {
+		if r.Rule = strings.Clone(r.Rule); now == changes { // otherwise a gift may be newer than the denial
 			longest := withMaxWait(*r, claims[d.denier].MaxWait, 0)
 			d.known = max(d.known, deniesFor(&longest, true, false))
+		}
+		for _, wait := range [...]time.Duration{r.RetryAfter, r.RefillAfter, r.Wait} { // until anything in the results changes
+			if wait > 0 {
+				d.lasts = min(d.lasts, wait)
+			}
 		}
 	}
 	slot.denial.Store(d)
 	for range 2 { // so that a cache with few denials takes little memory
 		c.sweep(d.received)
 	}
-}
-
-// firstChange returns the time until anything in the results changes.
-func (d *denial) firstChange() time.Duration {
-	lasts := maxDenial
-	for i := range d.results {
-		for _, wait := range [...]time.Duration{d.results[i].RetryAfter, d.results[i].RefillAfter, d.results[i].Wait} {
-			if wait > 0 {
-				lasts = min(lasts, wait)
-			}
-		}
-	}
-	return lasts
 }
 
 // appendTo appends the results of claims, which d is of, at now. It never makes a wait too short.
@@ -171,8 +155,10 @@ func withMaxWait(r core.Result, before, maxWait time.Duration) core.Result {
 
 // find returns the denial of claims, if it still is one, or nil. It also returns the current time.
 func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
-	for i := 0; c != nil && i < len(claims); i++ {
-		if d = c.slotOf(claims[i].Rule, claims[i].Key).denial.Load(); d == nil {
+	var room [4]*denySlot
+	slots, changes := c.slotsOf(claims, room[:0])
+	for _, s := range slots {
+		if d = s.denial.Load(); d == nil || d.changes != changes {
 			continue
 		}
 		if now = time.Now(); now.Sub(d.sent) < d.lasts && c.denies(d, claims) {
@@ -182,22 +168,20 @@ func (c *denyCache) find(claims []core.Claim) (d *denial, now time.Time) {
 	return nil, now
 }
 
-// denies reports whether d denies claims: they ask the same of the same pairs, which have not changed since.
+// denies reports whether d denies claims if their pairs have not changed since: they ask the same of the same pairs.
 func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	if len(d.claims) != len(claims) {
 		return false
 	}
 	var buf [256]byte
-	changes := uint64(0)
 	for i := range claims {
 		a, of := &d.claims[i], &claims[i]
 		key := c.layout.appendKey(buf[:0], of.Rule, of.Key)
 		if string(key) != a.Key || of.Peek || of.DryRun || a.Cost != of.Cost || a.Hold != of.Hold || a.MaxWait < of.MaxWait || !slices.Equal(a.Limits, of.Limits) {
 			return false
 		}
-		changes += c.slotOf(of.Rule, of.Key).changes.Load()
 	}
-	return changes == d.changes
+	return true
 }
 
 // sweep looks at one slot, and drops its denial if that has ended.

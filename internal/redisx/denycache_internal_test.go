@@ -26,7 +26,8 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s.denials.remember(claims, slots, results, now, changes)
 	_, known := s.Denied(&claims[0], nil)
 	expect.True(t, find() == nil && !known, "a denial from before the reset is remembered, for an outage: %t", known)
-	s.denials.remember(claims, slots, results, now, changesOf(slots))
+	_, changes = s.denials.slotsOf(claims, nil)
+	s.denials.remember(claims, slots, results, now, changes)
 	expect.NotEqual(t, find(), nil, "a denial from after the reset is not remembered")
 	results[0].RetryAfter = 0
 	expect.Equal(t, find().results[0].RetryAfter, 2*maxDenial, "a remembered denial changed with the results of the caller")
