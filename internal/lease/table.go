@@ -125,10 +125,8 @@ const maxKnown = 64
 func (t *Table) termsOf(c *core.Claim) *terms {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, known := range t.known {
-		if known.rule == ruleOf(c.Rule) && known.fit(c) {
-			return known
-		}
+	if i := slices.IndexFunc(t.known, func(t *terms) bool { return t.rule == ruleOf(c.Rule) && t.fit(c) }); i >= 0 {
+		return t.known[i]
 	}
 	own := &terms{ruleOf(c.Rule), slices.Clone(c.Limits), int64(c.Lease)}
 	if len(t.known) < maxKnown {

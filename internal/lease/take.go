@@ -243,11 +243,13 @@ func (k *take) merge(dst, rest []core.Result) []core.Result {
 	return dst
 }
 
-// each calls f for each claim of the rest, with the key's shard locked. e is nil if the key has no entry.
-func (k *take) each(f func(i int, c *core.Claim, e *entry)) {
+// each calls f for each claim of the rest and its results, if there are any, with the key's shard locked. e is nil if the key has no entry.
+func (k *take) each(results []core.Result, f func(i int, c *core.Claim, e *entry, of []core.Result)) {
 	for i := range k.claims {
 		if p, c := k.part(i), &k.claims[i]; p.entry == nil {
-			k.table.visit(p.hash, c.Rule, c.Key, func(e *entry) { f(i, c, e) })
+			n := min(len(c.Limits), len(results))
+			k.table.visit(p.hash, c.Rule, c.Key, func(e *entry) { f(i, c, e, results[:n]) })
+			results = results[n:]
 		}
 	}
 }
@@ -255,7 +257,7 @@ func (k *take) each(f func(i int, c *core.Claim, e *entry)) {
 // collect ends the loans of the rest, and returns refunds of what is left of them. A key whose claim has other terms
 // gets a lease on these, unless a refill on the old ones is in flight.
 func (k *take) collect() (unused []core.Settlement) {
-	k.each(func(i int, c *core.Claim, e *entry) {
+	k.each(nil, func(i int, c *core.Claim, e *entry, _ []core.Result) {
 		if e == nil {
 			return
 		}
@@ -275,9 +277,7 @@ func (k *take) collect() (unused []core.Settlement) {
 // requests of one of them. It waits for refills in flight.
 func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var refills []*refill
-	k.each(func(_ int, c *core.Claim, e *entry) {
-		of := results[:len(c.Limits)]
-		results = results[len(of):]
+	k.each(results, func(_ int, _ *core.Claim, e *entry, of []core.Result) {
 		if e == nil || isAdmitted(of) {
 			return
 		}
@@ -300,9 +300,7 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 // count counts the admitted claims of the rest as used, and asks for refills for keys that are used repeatedly.
 func (k *take) count(results []core.Result) {
 	t := k.table
-	k.each(func(i int, c *core.Claim, e *entry) {
-		of := results[:len(c.Limits)]
-		results = results[len(of):]
+	k.each(results, func(i int, c *core.Claim, e *entry, of []core.Result) {
 		if e != nil && slices.Equal(e.terms.limits, c.Limits) && e.isNews(of) { // even if no lease may decide c
 			e.report(of, t.now())
 		}
