@@ -75,7 +75,8 @@ func (s *queues) do(ctx context.Context, j *job) error {
 				s.run(ctx, r)
 				break
 			}
-			go s.runDetached(ctx, r)
+			own, cancel := deadline.Of(ctx) // the caller may give up before its deadline
+			go func() { defer cancel(); s.run(own, r) }()
 		}
 		select {
 		case leads = <-j.wake:
@@ -232,13 +233,6 @@ func (s *queues) run(ctx context.Context, r *run) {
 	if err := s.server.run(ctx, r.jobs); len(r.jobs) > 1 && isMigrating(err) {
 		each(len(r.jobs), func(i int) error { return s.server.run(ctx, r.jobs[i:i+1]) })
 	}
-}
-
-// runDetached is run for a caller that may give up before the deadline of ctx.
-func (s *queues) runDetached(ctx context.Context, r *run) {
-	own, cancel := deadline.Of(ctx)
-	defer cancel()
-	s.run(own, r)
 }
 
 // finish ends r, begins the run that has waited for it, and wakes the callers of its jobs.
