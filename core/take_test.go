@@ -115,7 +115,8 @@ func TestRefund(t *testing.T) {
 		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			l := core.Must(core.New([]core.Rule{perHour("r", 10), dry(perHour("trial", 2))}))
+			store := &core.MemoryStore{Now: func() time.Time { return time.Unix(-1, 0) }} // a clock may be before 1970
+			l := core.Must(core.New([]core.Rule{perHour("r", 10), dry(perHour("trial", 2))}, core.WithStore(store)))
 			must.Get(l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}))(t)
 			d := must.Get(l.Take(t.Context(), tt.claims...))(t)
 			expect.Equal(t, remaining(t, l, "r"), tt.r, "before: left")

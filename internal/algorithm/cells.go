@@ -278,10 +278,10 @@ func (c *Cells) Drop(now int64) {
 	*c = slices.DeleteFunc(*c, func(x Cell) bool { return x.Kind != Ban && x.Ends <= now })
 }
 
-// Ends returns the instant at which all cells have ended, or 0 if there are none.
+// Ends returns the instant at which all cells have ended, or the earliest one if there are none.
 func (c Cells) Ends() int64 {
 	if len(c) == 0 {
-		return 0
+		return math.MinInt64
 	}
 	return c[len(c)-1].Ends
 }

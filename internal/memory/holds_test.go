@@ -71,7 +71,7 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 // A record that counted as idle since its charge would be dropped at once, and the next request would add it again.
 func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
+		s := New(100, func() time.Time { return time.Now().AddDate(-50, 0, 0) }) // before 1970
 		l := atOnce(1)
 		_, at := hold(s, "key", l)
 		time.Sleep(time.Second)

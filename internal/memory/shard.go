@@ -26,7 +26,7 @@ type shard struct {
 }
 
 func (s *shard) begin(ends *atomic.Int64) {
-	s.ends, s.seen = ends, math.MaxInt64
+	s.ends, s.seen, s.forgot, s.dropped = ends, math.MaxInt64, math.MinInt64, math.MinInt64
 	ends.Store(math.MaxInt64)
 }
 
