@@ -213,7 +213,8 @@ func TestEndedHoldKeepsLaterChargesOfOthers(t *testing.T) {
 		holder, other := sharing(s)
 		l := limitOf(t, a, 5, time.Minute)
 		decide(s, []query{{Pair: pairOf("rule", holder), Limit: l, Cost: 1, Hold: true}})
-		must.True(t, take(s, other, l, 1).Retry == 0 && !s.shard(pairOf("rule", other)).has(pairOf("rule", other).id), "not shared")
+		q := take(s, other, l, 1)
+		must.True(t, q.Retry == 0 && !q.own, "not shared")
 		now = now.Add(200 * time.Second) // in the window after the next one
 		s.charge(pairOf("rule", other), l, 5)
 		now = now.Add(time.Second)

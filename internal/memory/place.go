@@ -73,12 +73,12 @@ func (s *shard) copyShared(p Pair, kind uint64) {
 	if s.shared == 0 {
 		return
 	}
-	first := !s.has(p.id)
+	own, _ := s.of(p.id)
 	run, _ := s.of(p.shared)
 	for _, r := range slices.Clone(run) {
 		isCells := r.Kind == algorithm.CellsKind
 		switch r.Pair = p.id; {
-		case !first && isCells || !isCells && !r.Is(kind):
+		case len(own) > 0 && isCells || !isCells && !r.Is(kind):
 			continue
 		case isCells:
 			r.Extra = s.cells.Add(slices.Clone(*s.cells.At(r.Extra)))

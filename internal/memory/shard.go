@@ -58,21 +58,13 @@ func (s *shard) insert(id, kind uint64) *record {
 	return r
 }
 
-// removeAt removes record i, whose place the next one takes, and returns how many pairs that leaves without a record.
-func (s *shard) removeAt(i int) (pairs int64) {
-	id := s.records[i].Pair
+// removeAt removes record i, whose place the next one takes.
+func (s *shard) removeAt(i int) {
 	s.empty(&s.records[i])
 	s.remove(i)
 	if i < s.hand { // the hand has missed a record
 		s.seen = math.MinInt64
 	}
-	switch {
-	case isShared(id):
-		s.shared--
-	case !s.has(id):
-		pairs++
-	}
-	return pairs
 }
 
 // empty drops what r refers to.
@@ -160,24 +152,29 @@ func (c *call) sweep(s *shard, at int64, n int) {
 			s.ends.Store(s.seen)
 			s.hand, s.seen = 0, math.MaxInt64
 		}
-		r := &s.records[s.hand]
-		if r.Pair == 0 {
+		id := s.records[s.hand].Pair
+		if id == 0 {
 			s.hand++
 			continue
 		}
 		n--
-		if s.cells.Len() > 0 && s.endHolds(r.Pair, c.now, c.offset) {
+		if s.cells.Len() > 0 && s.endHolds(id, c.now, c.offset) {
 			continue
 		}
-		run, first := s.of(r.Pair)
-		if ends := endOf(run); ends > at || c.keeps(r.Pair) {
+		run, first := s.of(id)
+		if ends := endOf(run); ends > at || c.keeps(id) {
 			s.seen = min(s.seen, ends)
 			s.hand = first + len(run)
 			continue
 		}
 		s.hand, s.dropped = first, max(s.dropped, c.now)
 		for range run {
-			c.store.pairs.Add(-s.removeAt(first))
+			s.removeAt(first)
+		}
+		if isShared(id) {
+			s.shared -= len(run)
+		} else {
+			c.store.pairs.Add(-1)
 		}
 	}
 }

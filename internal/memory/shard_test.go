@@ -228,7 +228,7 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 		known := func(key int) bool {
 			p := pairOf("rule", fmt.Sprint(key))
 			defer take(s, fmt.Sprint(key), l, 1)
-			return s.shard(p).has(p.id)
+			return s.shard(p).find(p.id, l.Kind) != nil
 		}
 		for round := range 1000 {
 			for key := range 10 {

@@ -53,11 +53,6 @@ func (t *table) find(id, kind uint64) *record {
 	return nil
 }
 
-func (t *table) has(id uint64) bool {
-	run, _ := t.of(id)
-	return len(run) > 0
-}
-
 func (t *table) insert(id, kind uint64) *record {
 	if fullest*uint64(t.count+1) > (fullest-1)*t.homes {
 		t.grow()
