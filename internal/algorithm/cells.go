@@ -61,18 +61,14 @@ func chargeAlike(a, b []Limit) bool {
 	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] { // nearly always
 		return true
 	}
-	for len(a) > 0 && !a[0].IsCharged() {
-		a = a[1:]
+	isCharged := func(l Limit) bool { return l.IsCharged() }
+	i, j := slices.IndexFunc(a, isCharged), slices.IndexFunc(b, isCharged)
+	if i < 0 || j < 0 {
+		return i == j
 	}
-	for len(b) > 0 && !b[0].IsCharged() {
-		b = b[1:]
-	}
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	x, y := &a[0], &b[0]
+	x, y := &a[i], &b[j]
 	same := x.Kind == y.Kind && x.Rate == y.Rate && x.Capacity == y.Capacity && x.Width == y.Width && x.Ban == y.Ban
-	return same && chargeAlike(a[1:], b[1:])
+	return same && chargeAlike(a[i+1:], b[j+1:])
 }
 
 // add adds x to c: to the cell that it belongs to, or as a further one.
