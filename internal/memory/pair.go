@@ -81,21 +81,15 @@ func (c *call) open(s *Store) {
 		o.asks = asks[limits:][:len(o.Limits)]
 		c.find(o, o.Kind <= Hold)
 	}
-	if c.due {
-		c.endHolds()
+	if c.due { // to end holds may move records and change states
+		for i := range ops {
+			o := &ops[i]
+			o.shard.endHolds(o.Pair.id, c.now, c.offset)
+			o.shard.endHolds(o.Pair.shared, c.now, c.offset)
+		}
+		c.due, c.denied = false, false
+		c.findAll(ops[0].Kind <= Hold)
 	}
-}
-
-// endHolds charges what the holds of all ops have become by now, and opens all ops again: that may have moved their records and changed
-// their states.
-func (c *call) endHolds() {
-	for i := range c.ops {
-		o := &c.ops[i]
-		o.shard.endHolds(o.Pair.id, c.now, c.offset)
-		o.shard.endHolds(o.Pair.shared, c.now, c.offset)
-	}
-	c.due, c.denied = false, false
-	c.findAll(c.ops[0].Kind <= Hold)
 }
 
 // costOf returns what o costs a, alone: a limit in flight counts requests.
@@ -224,7 +218,7 @@ func (c *call) mayOverlap() bool {
 
 // decide decides the dry runs or all ops again, each beside the others. It reports whether all ops but the dry runs are admitted.
 func (c *call) decide(dryRuns bool) bool {
-	c.overlap, c.denied = c.overlap || c.mayOverlap(), c.denied && dryRuns
+	c.overlap = c.overlap || c.mayOverlap()
 	for i := range c.ops {
 		o := &c.ops[i]
 		if dryRuns && !o.DryRun {
@@ -272,7 +266,7 @@ func (o *Op) heldOf(a *ask) int64 {
 // when they end.
 func (o *Op) takeTurn(a *ask) (ok bool) {
 	switch {
-	case o.MaxWait == 0 || a.retry == algorithm.Never || o.heldOf(a) > 0:
+	case a.retry == algorithm.Never || o.heldOf(a) > 0:
 		return false
 	case a.retry > o.MaxWait:
 		a.retry -= o.MaxWait
