@@ -141,13 +141,12 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 		return held, nil
 	}
 	defer recovered(&err)
-	cost = held
-	if own := final(r, o); own >= 0 {
-		cost = own
-	} else {
-		err = invalid("cost must not be negative, got %d", own)
+	cost = held // if final panics
+	own := final(r, o)
+	if own < 0 {
+		return cost, invalid("cost must not be negative, got %d", own)
 	}
-	return cost, err
+	return own, nil
 }
 
 // settleAll settles what c was charged or holds, which one store has decided, and calls the observers for what was held. If the

@@ -41,24 +41,16 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 // decide decides the claims of c; r is nil for Take. It returns how long the store took. A request that may wait does so for at most
 // the time left, and a dry run books no later turn. Take has no such deadline, because its caller does not wait for the turn within ctx.
 func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
-	waits, waitsDry := mayWait(c.claims())
+	mayWait := func(dryRun bool) bool {
+		return slices.ContainsFunc(c.claims(), func(a asked) bool { return a.dryRun == dryRun && a.rule.MaxWait > 0 })
+	}
 	switch {
-	case r == nil && !c.sleeps || !waits && !waitsDry:
+	case r == nil && !c.sleeps || !mayWait(false) && !mayWait(true):
 		return l.decideOnce(ctx, c, maxMaxWait)
-	case c.sleeps && waits:
+	case c.sleeps && mayWait(false):
 		return l.decideInTurn(ctx, r, c)
 	}
 	return l.decideOnce(ctx, c, timeLeft(ctx, r, c.sleeps))
-}
-
-// mayWait reports whether a request may have to wait for one of claims, and whether it might if dry runs were enforced.
-func mayWait(claims []asked) (waits, waitsDry bool) {
-	for i := range claims {
-		if a := &claims[i]; a.rule.MaxWait > 0 {
-			waits, waitsDry = waits || !a.dryRun, waitsDry || a.dryRun
-		}
-	}
-	return waits, waitsDry
 }
 
 // reserve is how much of the time left a request has for its response, give or take a half. The time left of requests with
