@@ -199,6 +199,7 @@ func TestRequestsThatChargeNothingAddNoRecord(t *testing.T) {
 		end(s, "expired", 0, 1, atOnce(1))
 		end(s, "free", 0, 0, l)
 		take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Hour), 1)
+		decide(s, []query{{Pair: pairOf("rule", "denied"), Limit: l, Cost: 6}, {Pair: pairOf("rule", "trial"), Limit: l, Claim: 1, DryRun: true}})
 		keys, shared, held := s.Stats()
 		expect.AtMost(t, keys+shared+held, 0, "%d keys, %d shared, %d held", keys, shared, held)
 	})

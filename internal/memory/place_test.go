@@ -197,6 +197,9 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 				t.Errorf("%d: %+v, want two requests of 2 to fit, and 1 to remain", a, asks)
 			}
 			audit(t, s)
+			s = New(1, nil)
+			take(s, "live", l, 1)
+			expect.Equal(t, both(2)[1].Usage.Remaining, 1, "%d: what two requests leave of the state that they add", a)
 		})
 	}
 }
