@@ -199,7 +199,8 @@ func TestRequestsThatChargeNothingAddNoRecord(t *testing.T) {
 		end(s, "expired", 0, 1, atOnce(1))
 		end(s, "free", 0, 0, l)
 		take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Hour), 1)
-		decide(s, []query{{Pair: pairOf("rule", "denied"), Limit: l, Cost: 6}, {Pair: pairOf("rule", "trial"), Limit: l, Claim: 1, DryRun: true}})
+		denied := query{Pair: pairOf("rule", "denied"), Limit: l, Cost: 6}
+		decide(s, []query{denied, {Pair: denied.Pair, Limit: l, Claim: 1}, {Pair: pairOf("rule", "trial"), Limit: l, Claim: 2, DryRun: true}})
 		keys, shared, held := s.Stats()
 		expect.AtMost(t, keys+shared+held, 0, "%d keys, %d shared, %d held", keys, shared, held)
 	})

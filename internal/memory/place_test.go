@@ -218,6 +218,10 @@ func TestChargeOfADroppedPairIsNotGivenBackToOthers(t *testing.T) {
 		take(s, "new", limitOf(t, algorithm.TokenBucket, 1, time.Hour), 1)
 		settle(s, asks)
 		expect.Equal(t, take(s, y, l, 1).Usage.Remaining, 7, "remaining of 10, 8s after all were used")
+		asks[0] = query{Pair: pairOf("rule", y), Limit: l, Cost: 1}
+		asks[0].At = s.Instant(decide(s, asks))
+		settle(s, asks)
+		expect.Equal(t, take(s, y, l, 1).Usage.Remaining, 6, "remaining after a refund of what was charged since")
 	})
 }
 
