@@ -2,42 +2,18 @@ package rulecases
 
 // badTables have mistakes in their YAML, or unknown, missing or repeated fields.
 var badTables = []BadFile{
-	{"not YAML", "rules: [", []string{
-		`1:8: this is not YAML: sequence end token ']' not found`,
-	}},
-	{"a tab as indentation", "rules:\n\t- name: a\n", []string{
-		`2:1: this is not YAML: a tab cannot indent a line; use spaces`,
-	}},
-	{"an open quote", "rules:\n  - name: 'a\n", []string{
-		`2:11: this is not YAML: could not find end character of single-quoted text`,
-	}},
-	{"nothing", "", []string{
-		`1:1: there are no rules`,
-	}},
-	{"only a comment", "# rules\n", []string{
-		`1:1: there are no rules`,
-	}},
-	{"a list", "- name: a\n", []string{
-		`1:1: the file: want a table with the fields proxies, funcs, skip, rules, got a list`,
-	}},
-	{"a text", "rules\n", []string{
-		`1:1: the file: want a table with the fields proxies, funcs, skip, rules, got a text`,
-	}},
-	{"no rules", "funcs: [user]\n", []string{
-		`1:1: there are no rules`,
-	}},
-	{"rules without a value", "rules:\n", []string{
-		`1:1: there are no rules`,
-	}},
-	{"an empty list", "rules: []\n", []string{
-		`1:1: there are no rules`,
-	}},
-	{"rules are a table", "rules:\n  login: {key: ip}\n", []string{
-		`2:3: rules: want a list, got a table`,
-	}},
-	{"rules are a text", "rules: none\n", []string{
-		`1:8: rules: want a list, got a text`,
-	}},
+	{"not YAML", "rules: [", []string{`1:8: this is not YAML: sequence end token ']' not found`}},
+	{"a tab as indentation", "rules:\n\t- name: a\n", []string{`2:1: this is not YAML: a tab cannot indent a line; use spaces`}},
+	{"an open quote", "rules:\n  - name: 'a\n", []string{`2:11: this is not YAML: could not find end character of single-quoted text`}},
+	{"nothing", "", []string{`1:1: there are no rules`}},
+	{"only a comment", "# rules\n", []string{`1:1: there are no rules`}},
+	{"a list", "- name: a\n", []string{`1:1: the file: want a table with the fields proxies, funcs, skip, rules, got a list`}},
+	{"a text", "rules\n", []string{`1:1: the file: want a table with the fields proxies, funcs, skip, rules, got a text`}},
+	{"no rules", "funcs: [user]\n", []string{`1:1: there are no rules`}},
+	{"rules without a value", "rules:\n", []string{`1:1: there are no rules`}},
+	{"an empty list", "rules: []\n", []string{`1:1: there are no rules`}},
+	{"rules are a table", "rules:\n  login: {key: ip}\n", []string{`2:3: rules: want a list, got a table`}},
+	{"rules are a text", "rules: none\n", []string{`1:8: rules: want a list, got a text`}},
 	{"a rule is a text", "rules:\n  - login\n  - 5\n", []string{
 		`2:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait, got a text`,
 		`3:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait, got a text`,
@@ -51,21 +27,15 @@ var badTables = []BadFile{
 		`4:5: unknown field "limit" of a rule; did you mean limits?`,
 		`5:5: unknown field "colour" of a rule; want name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait`,
 	}},
-	{"a field twice", "rules:\n  - key: ip\n    limits: 1/s\n    key: bearer\n", []string{
-		`4:5: key is here twice, first in line 2`,
-	}},
+	{"a field twice", "rules:\n  - key: ip\n    limits: 1/s\n    key: bearer\n", []string{`4:5: key is here twice, first in line 2`}},
 	{"no key, no limits", "rules:\n  - name: a\n  - name: b\n    key:\n    limits:\n", []string{
 		`2:5: a rule needs a key, such as ip`,
 		`2:5: a rule needs limits, such as 100/m`,
 		`4:5: key: want a text, got nothing`,
 		`5:5: limits: want a text or a list of texts, got nothing`,
 	}},
-	{"an empty name", "rules:\n  - name: \"\"\n    key: ip\n    limits: 1/s\n", []string{
-		`2:11: name: want a text, got an empty one`,
-	}},
-	{"a name that does not print", "rules:\n  - name: größe\n    key: ip\n    limits: 1/s\n", []string{
-		`2:11: name must be printable ASCII`,
-	}},
+	{"an empty name", "rules:\n  - name: \"\"\n    key: ip\n    limits: 1/s\n", []string{`2:11: name: want a text, got an empty one`}},
+	{"a name that does not print", "rules:\n  - name: größe\n    key: ip\n    limits: 1/s\n", []string{`2:11: name must be printable ASCII`}},
 	{"a name twice", "rules:\n  - {name: a, key: ip, limits: 1/s}\n  - {name: b, key: ip, limits: 1/s}\n  - {name: a, key: ip, limits: 2/s}\n", []string{
 		`4:12: there is another rule named a, in line 2`,
 	}},
@@ -95,22 +65,14 @@ var badTables = []BadFile{
 	{"a header of proxies that is none", "proxies: {hops: 1, header: X Y}\nrules: [{key: ip, limits: 1/s}]\n", []string{
 		`1:28: ClientIP.Header must be the name of a header other than Host, got "X Y"`,
 	}},
-	{"an alias without an anchor", "rules:\n  - {key: ip, limits: *nope}\n", []string{
-		`2:23: there is no anchor &nope before this alias`,
-	}},
-	{"a tag", "rules:\n  - {key: !!str ip, limits: 1/s}\n", []string{
-		`2:11: tags such as !!str are not understood`,
-	}},
+	{"an alias without an anchor", "rules:\n  - {key: ip, limits: *nope}\n", []string{`2:23: there is no anchor &nope before this alias`}},
+	{"a tag", "rules:\n  - {key: !!str ip, limits: 1/s}\n", []string{`2:11: tags such as !!str are not understood`}},
 	{"a mistake that an alias repeats", "rules:\n  - &a {name: a, key: ip, limits: often}\n  - {<<: *a, name: b}\n", []string{
 		`2:35: limit "often": want RATE/PERIOD, such as 100/m, or RATE at once`,
 	}},
-	{"merging a text", "rules:\n  - <<: x\n    key: ip\n    limits: 1/s\n", []string{
-		`2:9: << wants a table or a list of tables, got a text`,
-	}},
+	{"merging a text", "rules:\n  - <<: x\n    key: ip\n    limits: 1/s\n", []string{`2:9: << wants a table or a list of tables, got a text`}},
 	{"a second document", "rules: [{key: ip, limits: 1/s}]\n---\nrules: [{key: ip, limits: 1/s}]\n", []string{
 		`3:1: a file has one document; this is the second`,
 	}},
-	{"a key that is a list, in a table", "rules:\n  - ? [a]\n    : b\n", []string{
-		`3:5: this is not YAML: found an invalid key for this map`,
-	}},
+	{"a key that is a list, in a table", "rules:\n  - ? [a]\n    : b\n", []string{`3:5: this is not YAML: found an invalid key for this map`}},
 }

@@ -25,9 +25,7 @@ var badValues = []BadFile{
 		`4:22: unexpected ")" after the key`,
 		`5:28: want ) after the argument of header`,
 	}},
-	{"a key that is a list", "rules:\n  - key: [ip, pattern]\n    limits: 1/s\n", []string{
-		`2:10: key: want a text, got a list`,
-	}},
+	{"a key that is a list", "rules:\n  - key: [ip, pattern]\n    limits: 1/s\n", []string{`2:10: key: want a text, got a list`}},
 	{"bad limits", "rules:\n  - key: ip\n    limits: 10/s, ten/m, 5/fortnight\n  - name: b\n    key: ip\n    limits: \"5/m;sliding-lgo\"\n", []string{
 		`3:19: limit "ten/m": rate "ten" is not a whole number`,
 		`3:26: limit "5/fortnight": period "fortnight" is not a duration, such as s, 15m, 500ms or day`,
@@ -36,9 +34,7 @@ var badValues = []BadFile{
 	{"limits that share their state", "rules:\n  - key: ip\n    limits: 10/s, 20/1000ms\n", []string{
 		`3:13: limits "10/s, 20/1000ms": limits 1 and 2 are both a token-bucket of 1s; want another period or algorithm for one of them`,
 	}},
-	{"limits are a number", "rules:\n  - key: ip\n    limits: 10\n", []string{
-		`3:13: limit "10": want RATE/PERIOD, such as 100/m, or RATE at once`,
-	}},
+	{"limits are a number", "rules:\n  - key: ip\n    limits: 10\n", []string{`3:13: limit "10": want RATE/PERIOD, such as 100/m, or RATE at once`}},
 	{"limits are a table", "rules:\n  - key: ip\n    limits: {rate: 10}\n  - name: b\n    key: ip\n    limits: [1/s, [2/m], {}]\n", []string{
 		`3:13: limits: want a text or a list of texts, got a table`,
 		`6:19: limits: want a text, got a list`,
