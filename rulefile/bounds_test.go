@@ -15,10 +15,11 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-func deep(n int) string {
+// joined returns what piece returns for each number below n.
+func joined(n int, piece func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
+		b.WriteString(piece(i))
 	}
 	return b.String()
 }
@@ -33,133 +34,86 @@ func repeated(n int, begin, unit, end string) string {
 	return b.String() + end
 }
 
-// worstFiles would exhaust the stack or the memory of the parser, or keep it, the scanner or the reader busy for minutes. want is why the file is rejected, or part
-// of the last mistake, or empty if the file is good.
-var worstFiles = []struct {
-	why  string
-	src  func() string
-	want string
-}{
-	{"rules in one line", func() string {
-		return repeated(150_000, "rules: [", "{name: a%d, match: /, key: ip, limits: 1/s}, ", "]")
-	}, ""},
-	{"rules in JSON", func() string {
-		return repeated(150_000, `{"rules": [`, `{"name": "a%d", "match": "/", "key": "ip", "limits": "1/s"}, `, "]}")
-	}, ""},
-	{"rules in lines", func() string {
-		return repeated(300_000, "rules:\n", "  - name: a%d\n    match: /\n    key: ip\n    limits: 1/s\n", "")
-	}, ""},
-	{"mistakes in one line", func() string { return repeated(150_000, "rules: [", "{name: a%d, kye: ip, limits: 1}, ", "]") }, "more mistakes"},
-	{"the same mistake in one line", func() string { return repeated(100_000, "rules: [", "{},", "]") }, "more mistakes"},
-	{"rules that core rejects", func() string {
-		return repeated(200_000, "rules: [", "{name: a%d, key: ip, limits: 1/s, lease: 9m}, ", "]")
-	}, "more mistakes"},
-	{"patterns that core rejects", func() string {
-		return repeated(100_000, "rules: [{key: ip, limits: 1/s, match: [", "/a%d//b,", "/a]}]")
-	}, "more mistakes"},
-	{"patterns to compare", func() string {
-		return repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - /a%d/\n", "")
-	}, "there are too many patterns"},
-	{"methods to compare", func() string {
-		return repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - M%d /\n", "")
-	}, "there are too many patterns"},
-	{"unknown fields", func() string { return repeated(100_000, "rules: [{", "f%d: 1,", "}]") }, "more mistakes"},
-	{"unknown functions", func() string {
-		return repeated(10_000, "funcs: [", "f%d,", "]\n") + repeated(200_000, "rules:\n", "- {key: g%d, limits: 1/s, cost: h}\n", "")
-	}, "more mistakes"},
-	{"too many functions", func() string { return repeated(200_000, "funcs: [", "f%d,", "]\nrules: 1\n") }, "more mistakes"},
-	{"limits", func() string { return repeated(1<<20, `rules: [{key: ip, limits: "`, "1/s,", `1/s"}]`) }, "this text has 1048"},
-	{"limits in a list", func() string { return repeated(100_000, "rules: [{key: ip, limits: [", "a,", "1/s]}]") }, "more than 32 limits"},
-	{"a key func with many arguments", func() string { return repeated(1<<20, `rules: [{limits: 1/s, key: "first(`, "user,", `ip)"}]`) }, "this text has 1048"},
-	{"many key funcs with many arguments", func() string {
-		return "x-a: &a first(" + strings.Repeat("user,", 1600) + "ip)\n" + repeated(200_000, "rules:\n", "- {name: a%d, key: *a, limits: 1/s}\n", "")
-	}, "aliases make the file too large"},
-	{"a long text for many limits", func() string {
-		return "x-a: &a " + strings.Repeat("1/s,", 10_000) + "\n" + repeated(100_000, "rules:\n", "- {key: ip, limits: *a}\n", "")
-	}, "this text has 40000 bytes"},
-	{"merged tables", func() string {
-		return repeated(50_000, "x-a: &a {", "k%d: 1,", "}\n") + repeated(50_000, "x-b: {<<: [", "*a,", "*a]}\n")
-	}, "aliases make the file too large"},
-	{"missing values in braces", func() string { return repeated(50_000, "rules: {", "a,", "a}") }, "this is too large"},
-	{"missing values behind colons", func() string { return repeated(100_000, "rules: {", "a: ,", "a: }") }, "this is too large"},
-	{"missing values of a list", func() string { return repeated(50_000, "rules:\n", "-\n", "") }, "this is too large"},
-	{"missing values of a table", func() string { return repeated(100_000, "", "a%d:\n", "") }, "this is too large"},
-	{"a table of many lines", func() string { return repeated(100_000, "", "a%d: 1\n", "") }, "this is too large"},
-	{"a table of many lines in brackets", func() string { return repeated(100_000, "x: [\n", "a: 1\n", "]") }, "this is too large"},
-	{"explicit keys", func() string { return repeated(100_000, "", "? a\n", "") }, "this is too large"},
-	{"keys behind anchors", func() string {
-		var b strings.Builder
-		for i := range 5000 {
-			b.WriteString("&" + strings.Repeat("a", 1+i%100) + " x: 1\n")
-		}
-		return b.String()
-	}, "this is too large"},
-	{"a long key", func() string { return strings.Repeat("k", 1<<19) + ": [" + strings.Repeat("a,", 20_000) + "]" }, "this is too large"},
-	{"long keys in each other", func() string {
-		var b strings.Builder
-		for i := range 100 {
-			b.WriteString(strings.Repeat(" ", i) + strings.Repeat("k", 2000) + ":\n")
-		}
-		return b.String() + strings.Repeat(" ", 100) + "[" + strings.Repeat("a,", 20_000) + "]\n"
-	}, "this is too large"},
-	{"anchors in lines", func() string { return repeated(50_000, "a:\n", " &a\n", "") }, "nested too deep"},
-	{"tags in lines", func() string { return repeated(50_000, "a:\n", " !a\n", "") }, "nested too deep"},
-	{"tags of items", func() string { return repeated(100_000, "x:\n", "  - !a\n", "") }, "tags such as !a are not understood"},
-	{"documents", func() string { return repeated(100_000, "", "---\na\n", "") }, "a file has one document"},
-	{"ends of documents", func() string { return repeated(100_000, "", "a\n...\n", "") }, "a file has one document"},
-	{"brackets", func() string { return strings.Repeat("[", 1<<20) }, "too many words"},
-	{"reserved characters", func() string { return "rules: " + strings.Repeat("@", 100_000) }, "reserved character"},
-	{"closing brackets", func() string { return strings.Repeat("]", 100_000) }, "this is not YAML"},
-	{"quotes", func() string { return strings.Repeat(`"`, 100_000) }, "this is not YAML"},
-	{"tabs in quotes", func() string { return `rules: "` + strings.Repeat("a\t", 1<<18) + `"` }, "too many tabs"},
-	{"tabs in lines in quotes", func() string { return `rules: "` + strings.Repeat(strings.Repeat("\t", 5000)+"a\n", 100) + `"` }, "too many tabs"},
-	{"a long file", func() string { return strings.Repeat("#", 1<<20) + "\n" }, "the file has 1048577 bytes, at most 1048576 are read; overrides with one plain entry per line"},
-	{"a very long file", func() string { return strings.Repeat("#", 17<<20) + "\n" }, "the file has more than 16777216 bytes"},
-	{"aliases in overrides", func() string {
-		return repeated(300_000, "rules:\n- key: ip\n  limits: &l 1/s\n  overrides:\n", "    ip:%d: *l\n", "")
-	}, "values that are missing; overrides with one plain entry per line"},
-	{"many words", func() string { return strings.Repeat("- a\n", 110_000) }, "too many words"},
-	{"brackets in each other", func() string { return "rules: " + strings.Repeat("[", 100_000) }, "nested too deep"},
-	{"braces in each other", func() string { return "rules: " + strings.Repeat("{a: ", 50_000) }, "nested too deep"},
-	{"dashes", func() string { return strings.Repeat("- ", 90_000) }, "nested too deep"},
-	{"question marks", func() string { return strings.Repeat("? ", 90_000) }, "nested too deep"},
-	{"question marks in brackets", func() string { return "[" + strings.Repeat("? ", 90_000) }, "nested too deep"},
-	{"anchors in one line", func() string { return "a: " + strings.Repeat("&a ", 90_000) }, "nested too deep"},
-	{"tags in one line", func() string { return "a: " + strings.Repeat("!a ", 90_000) }, "nested too deep"},
-	{"indentation", func() string { return deep(600) }, "indented too far"},
-	{"aliases of aliases", func() string {
-		bomb := "x-0: &a0 [1/s, 1/m]\n"
-		for i := range 30 {
-			bomb += fmt.Sprintf("x-%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
-		}
-		return bomb + "rules: *a30\n"
-	}, "aliases make the file too large"},
-	{"a key in keys", func() string { return "rules: [{limits: 1/s, key: " + strings.Repeat("first(", 1000) + "}]" }, "this key is nested too deep"},
-	{"<", func() string { return "rules: " + strings.Repeat("<", 1<<19) }, "too many tabs, blank lines or <"},
-	{"blank lines", func() string {
-		return "rules: |\n" + strings.Repeat(" a\n", 1<<17) + strings.Repeat(" \n", 1<<17) + "b: 1\n"
-	}, "too many tabs, blank lines"},
-	{"blank lines behind CRLF", func() string {
-		return "rules: |\r\n" + strings.Repeat(" a\r\n", 1<<16) + strings.Repeat("\r\n", 1<<16) + "b: 1\r\n"
-	}, "too many tabs, blank lines"},
-	{"blank lines behind CR", func() string {
-		return "rules: |\r" + strings.Repeat(" a\r", 1<<16) + strings.Repeat("\r", 1<<16) + "b: 1\r"
-	}, "too many tabs, blank lines"},
-	{"an indentation of many digits", func() string {
-		return "rules: |" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n"
-	}, "number is too long"},
-	{"a signed indentation of many digits", func() string {
-		return "rules: >-" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n"
-	}, "number is too long"},
-}
-
-// TestReadingIsLinear checks that files of up to 1 MB are read or rejected within the bound on memory, with a short
-// error. It does not measure time: unbounded, these files take from seconds to hours, or all memory.
+// TestReadingIsLinear checks that files of up to 1 MB, which would exhaust the stack or the memory of the parser, or keep it, the
+// scanner or the reader busy for minutes, are read or rejected within the bound on memory, with a short error. It does not measure
+// time: unbounded, these files take from seconds to hours, or all memory.
 func TestReadingIsLinear(t *testing.T) {
 	testpass.Thorough(t)
-	for _, tt := range worstFiles {
+	for _, tt := range []struct{ why, src, want string }{ // want is why the file is rejected, or part of the last mistake, or empty if it is good
+		{"rules in one line", repeated(150_000, "rules: [", "{name: a%d, match: /, key: ip, limits: 1/s}, ", "]"), ""},
+		{"rules in JSON", repeated(150_000, `{"rules": [`, `{"name": "a%d", "match": "/", "key": "ip", "limits": "1/s"}, `, "]}"), ""},
+		{"rules in lines", repeated(300_000, "rules:\n", "  - name: a%d\n    match: /\n    key: ip\n    limits: 1/s\n", ""), ""},
+		{"mistakes in one line", repeated(150_000, "rules: [", "{name: a%d, kye: ip, limits: 1}, ", "]"), "more mistakes"},
+		{"the same mistake in one line", repeated(100_000, "rules: [", "{},", "]"), "more mistakes"},
+		{"rules that core rejects", repeated(200_000, "rules: [", "{name: a%d, key: ip, limits: 1/s, lease: 9m}, ", "]"), "more mistakes"},
+		{"patterns that core rejects", repeated(100_000, "rules: [{key: ip, limits: 1/s, match: [", "/a%d//b,", "/a]}]"), "more mistakes"},
+		{"patterns to compare", repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - /a%d/\n", ""), "there are too many patterns"},
+		{"methods to compare", repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - M%d /\n", ""), "there are too many patterns"},
+		{"unknown fields", repeated(100_000, "rules: [{", "f%d: 1,", "}]"), "more mistakes"},
+		{"unknown functions",
+			repeated(10_000, "funcs: [", "f%d,", "]\n") + repeated(200_000, "rules:\n", "- {key: g%d, limits: 1/s, cost: h}\n", ""), "more mistakes"},
+		{"too many functions", repeated(200_000, "funcs: [", "f%d,", "]\nrules: 1\n"), "more mistakes"},
+		{"limits", repeated(1<<20, `rules: [{key: ip, limits: "`, "1/s,", `1/s"}]`), "this text has 1048"},
+		{"limits in a list", repeated(100_000, "rules: [{key: ip, limits: [", "a,", "1/s]}]"), "more than 32 limits"},
+		{"a key func with many arguments", repeated(1<<20, `rules: [{limits: 1/s, key: "first(`, "user,", `ip)"}]`), "this text has 1048"},
+		{"many key funcs with many arguments",
+			"x-a: &a first(" + strings.Repeat("user,", 1600) + "ip)\n" + repeated(200_000, "rules:\n", "- {name: a%d, key: *a, limits: 1/s}\n", ""),
+			"aliases make the file too large"},
+		{"a long text for many limits",
+			"x-a: &a " + strings.Repeat("1/s,", 10_000) + "\n" + repeated(100_000, "rules:\n", "- {key: ip, limits: *a}\n", ""), "this text has 40000 bytes"},
+		{"merged tables",
+			repeated(50_000, "x-a: &a {", "k%d: 1,", "}\n") + repeated(50_000, "x-b: {<<: [", "*a,", "*a]}\n"), "aliases make the file too large"},
+		{"missing values in braces", repeated(50_000, "rules: {", "a,", "a}"), "this is too large"},
+		{"missing values behind colons", repeated(100_000, "rules: {", "a: ,", "a: }"), "this is too large"},
+		{"missing values of a list", repeated(50_000, "rules:\n", "-\n", ""), "this is too large"},
+		{"missing values of a table", repeated(100_000, "", "a%d:\n", ""), "this is too large"},
+		{"a table of many lines", repeated(100_000, "", "a%d: 1\n", ""), "this is too large"},
+		{"a table of many lines in brackets", repeated(100_000, "x: [\n", "a: 1\n", "]"), "this is too large"},
+		{"explicit keys", repeated(100_000, "", "? a\n", ""), "this is too large"},
+		{"keys behind anchors", joined(5000, func(i int) string { return "&" + strings.Repeat("a", 1+i%100) + " x: 1\n" }), "this is too large"},
+		{"a long key", strings.Repeat("k", 1<<19) + ": [" + strings.Repeat("a,", 20_000) + "]", "this is too large"},
+		{"long keys in each other",
+			joined(100, func(i int) string { return strings.Repeat(" ", i) + strings.Repeat("k", 2000) + ":\n" }) +
+				strings.Repeat(" ", 100) + "[" + strings.Repeat("a,", 20_000) + "]\n", "this is too large"},
+		{"anchors in lines", repeated(50_000, "a:\n", " &a\n", ""), "nested too deep"},
+		{"tags in lines", repeated(50_000, "a:\n", " !a\n", ""), "nested too deep"},
+		{"tags of items", repeated(100_000, "x:\n", "  - !a\n", ""), "tags such as !a are not understood"},
+		{"documents", repeated(100_000, "", "---\na\n", ""), "a file has one document"},
+		{"ends of documents", repeated(100_000, "", "a\n...\n", ""), "a file has one document"},
+		{"brackets", strings.Repeat("[", 1<<20), "too many words"},
+		{"reserved characters", "rules: " + strings.Repeat("@", 100_000), "reserved character"},
+		{"closing brackets", strings.Repeat("]", 100_000), "this is not YAML"},
+		{"quotes", strings.Repeat(`"`, 100_000), "this is not YAML"},
+		{"tabs in quotes", `rules: "` + strings.Repeat("a\t", 1<<18) + `"`, "too many tabs"},
+		{"tabs in lines in quotes", `rules: "` + strings.Repeat(strings.Repeat("\t", 5000)+"a\n", 100) + `"`, "too many tabs"},
+		{"a long file", strings.Repeat("#", 1<<20) + "\n", "the file has 1048577 bytes, at most 1048576 are read; overrides with one plain entry per line"},
+		{"a very long file", strings.Repeat("#", 17<<20) + "\n", "the file has more than 16777216 bytes"},
+		{"aliases in overrides",
+			repeated(300_000, "rules:\n- key: ip\n  limits: &l 1/s\n  overrides:\n", "    ip:%d: *l\n", ""),
+			"values that are missing; overrides with one plain entry per line"},
+		{"many words", strings.Repeat("- a\n", 110_000), "too many words"},
+		{"brackets in each other", "rules: " + strings.Repeat("[", 100_000), "nested too deep"},
+		{"braces in each other", "rules: " + strings.Repeat("{a: ", 50_000), "nested too deep"},
+		{"dashes", strings.Repeat("- ", 90_000), "nested too deep"},
+		{"question marks", strings.Repeat("? ", 90_000), "nested too deep"},
+		{"question marks in brackets", "[" + strings.Repeat("? ", 90_000), "nested too deep"},
+		{"anchors in one line", "a: " + strings.Repeat("&a ", 90_000), "nested too deep"},
+		{"tags in one line", "a: " + strings.Repeat("!a ", 90_000), "nested too deep"},
+		{"indentation", joined(600, func(i int) string { return strings.Repeat(" ", i) + "a:\n" }), "indented too far"},
+		{"aliases of aliases",
+			"x-0: &a0 [1/s, 1/m]\n" +
+				joined(30, func(i int) string { return fmt.Sprintf("x-%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i) }) + "rules: *a30\n", "aliases make the file too large"},
+		{"a key in keys", "rules: [{limits: 1/s, key: " + strings.Repeat("first(", 1000) + "}]", "this key is nested too deep"},
+		{"<", "rules: " + strings.Repeat("<", 1<<19), "too many tabs, blank lines or <"},
+		{"blank lines", "rules: |\n" + strings.Repeat(" a\n", 1<<17) + strings.Repeat(" \n", 1<<17) + "b: 1\n", "too many tabs, blank lines"},
+		{"blank lines behind CRLF",
+			"rules: |\r\n" + strings.Repeat(" a\r\n", 1<<16) + strings.Repeat("\r\n", 1<<16) + "b: 1\r\n", "too many tabs, blank lines"},
+		{"blank lines behind CR", "rules: |\r" + strings.Repeat(" a\r", 1<<16) + strings.Repeat("\r", 1<<16) + "b: 1\r", "too many tabs, blank lines"},
+		{"an indentation of many digits", "rules: |" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n", "number is too long"},
+		{"a signed indentation of many digits", "rules: >-" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n", "number is too long"},
+	} {
 		t.Run(tt.why, func(t *testing.T) {
-			src := []byte(tt.src())
+			src := []byte(tt.src)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, err := rulefile.Parse(src, program)
