@@ -8,7 +8,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/expect"
-	"github.com/spillgate/spillgate/internal/must"
 )
 
 const alphanumerics = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -148,17 +147,4 @@ func TestBasicUserFoldsSpellings(t *testing.T) {
 	for _, name := range []string{" ", "\u200b", " \u00a0\ufeff", "\u3164"} {
 		checkKey(t, BasicUser, request("203.0.113.9:1", auth, basic(name, "pw")), "bad")
 	}
-}
-
-// TestSpellingsShareALimit checks that a limit of guesses for a name applies to all spellings of the name.
-func TestSpellingsShareALimit(t *testing.T) {
-	limiter := core.Must(core.New([]core.Rule{core.PerHour(5).By(BasicUser)}))
-	allowed := 0
-	for i := range 40 {
-		name := strings.Repeat(" ", i%5) + []string{"ann", "Ann", "ANN", "a\u200bnn", "anN"}[i/5%5] + strings.Repeat("\u00ad", i/8)
-		if must.Get(limiter.Check(request("203.0.113.9:1", auth, basic(name, "pw"))))(t).Allowed {
-			allowed++
-		}
-	}
-	expect.Equal(t, allowed, 5, "of 40 guesses are allowed")
 }
