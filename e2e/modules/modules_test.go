@@ -185,67 +185,42 @@ func (p *program) required() (all map[string]string, direct []string) {
 	return all, direct
 }
 
-// A move is a program before and after it uses Spillgate.
+// A move is a program before and after it uses Spillgate. Blanks separate the modules and the imports.
 type move struct {
 	name     string
-	requires []string // path@version
-	before   []string // imports
-	after    []string // imports instead of what is no longer used
-	gone     []string // imports that are no longer used
+	requires string // path@version
+	before   string // imports
+	after    string // imports below Spillgate's path instead of what is no longer used
+	gone     string // import that is no longer used
 }
 
 var core = []string{own + "/core", own + "/keyfunc"}
 
 var moves = []move{
-	{
-		"gin 1.9.1 from x/time/rate", []string{"github.com/gin-gonic/gin@v1.9.1", "golang.org/x/time@v0.3.0"},
-		[]string{"github.com/gin-gonic/gin", "golang.org/x/time/rate"}, []string{own + "/middleware/gin"}, []string{"golang.org/x/time/rate"},
-	},
-	{
-		"echo 4.10.2", []string{"github.com/labstack/echo/v4@v4.10.2"},
-		[]string{"github.com/labstack/echo/v4", "github.com/labstack/echo/v4/middleware"}, []string{own + "/middleware/echo"}, nil,
-	},
-	{"echo 5.0.0", []string{"github.com/labstack/echo/v5@v5.0.0"}, []string{"github.com/labstack/echo/v5"}, []string{own + "/middleware/echov5"}, nil},
-	{"go-sdk 1.7.0", []string{"github.com/modelcontextprotocol/go-sdk@v1.7.0"}, []string{"github.com/modelcontextprotocol/go-sdk/mcp"}, []string{own + "/middleware/mcp"}, nil},
-	{"chi 5.0.8", []string{"github.com/go-chi/chi/v5@v5.0.8"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil},
-	{
-		"grpc 1.57.0", []string{"google.golang.org/grpc@v1.57.0"},
-		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health"}, []string{own + "/middleware/grpc"}, nil,
-	},
-	{
-		"grpc 1.68.0", []string{"google.golang.org/grpc@v1.68.0"},
-		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health", "google.golang.org/genproto/googleapis/rpc/errdetails"}, []string{own + "/middleware/grpc"}, nil,
-	},
-	{"grpc 1.68.0 alone", []string{"google.golang.org/grpc@v1.68.0"}, []string{"google.golang.org/grpc"}, []string{own + "/middleware/grpc"}, nil},
-	{
-		"go-redis 9.6.1", []string{"github.com/redis/go-redis/v9@v9.6.1"},
-		[]string{"github.com/redis/go-redis/v9"}, []string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
-	},
-	{
-		"go-redis 9.7.0 and the libraries that our tests use",
-		[]string{
-			"github.com/redis/go-redis/v9@v9.7.0", "github.com/alicebob/miniredis/v2@v2.30.5", "go.uber.org/goleak@v1.1.12", "pgregory.net/rapid@v1.1.0",
-		},
-		[]string{"github.com/redis/go-redis/v9", "github.com/alicebob/miniredis/v2", "go.uber.org/goleak", "pgregory.net/rapid"},
-		[]string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
-	},
-	{
-		"OpenTelemetry 1.20 beside gin",
-		[]string{
-			"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel@v1.20.0", "go.opentelemetry.io/otel/sdk@v1.20.0", "go.opentelemetry.io/otel/sdk/metric@v1.20.0",
-		},
-		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/trace"},
-		[]string{own + "/middleware/gin", own + "/telemetry/otel"}, nil,
-	},
-	{
-		"otel/log 0.4 beside gin", []string{"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel/log@v0.4.0"},
-		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel/log"}, []string{own + "/middleware/gin"}, nil,
-	},
-	{
-		"client_golang 1.20.5", []string{"github.com/prometheus/client_golang@v1.20.5"},
-		[]string{"github.com/prometheus/client_golang/prometheus/promhttp"}, []string{own + "/middleware/stdlib", own + "/telemetry/prometheus"}, nil,
-	},
-	{"go-yaml 1.17.1", []string{"github.com/goccy/go-yaml@v1.17.1"}, []string{"github.com/goccy/go-yaml"}, []string{own + "/middleware/stdlib", own + "/rulefile"}, nil},
+	{"gin 1.9.1 from x/time/rate", "github.com/gin-gonic/gin@v1.9.1 golang.org/x/time@v0.3.0",
+		"github.com/gin-gonic/gin golang.org/x/time/rate", "middleware/gin", "golang.org/x/time/rate"},
+	{"echo 4.10.2", "github.com/labstack/echo/v4@v4.10.2",
+		"github.com/labstack/echo/v4 github.com/labstack/echo/v4/middleware", "middleware/echo", ""},
+	{"echo 5.0.0", "github.com/labstack/echo/v5@v5.0.0", "github.com/labstack/echo/v5", "middleware/echov5", ""},
+	{"go-sdk 1.7.0", "github.com/modelcontextprotocol/go-sdk@v1.7.0", "github.com/modelcontextprotocol/go-sdk/mcp", "middleware/mcp", ""},
+	{"chi 5.0.8", "github.com/go-chi/chi/v5@v5.0.8", "github.com/go-chi/chi/v5", "middleware/chi", ""},
+	{"grpc 1.57.0", "google.golang.org/grpc@v1.57.0", "google.golang.org/grpc google.golang.org/grpc/health", "middleware/grpc", ""},
+	{"grpc 1.68.0", "google.golang.org/grpc@v1.68.0",
+		"google.golang.org/grpc google.golang.org/grpc/health google.golang.org/genproto/googleapis/rpc/errdetails", "middleware/grpc", ""},
+	{"grpc 1.68.0 alone", "google.golang.org/grpc@v1.68.0", "google.golang.org/grpc", "middleware/grpc", ""},
+	{"go-redis 9.6.1", "github.com/redis/go-redis/v9@v9.6.1", "github.com/redis/go-redis/v9", "middleware/stdlib core/redisstore", ""},
+	{"go-redis 9.7.0 and the libraries that our tests use",
+		"github.com/redis/go-redis/v9@v9.7.0 github.com/alicebob/miniredis/v2@v2.30.5 go.uber.org/goleak@v1.1.12 pgregory.net/rapid@v1.1.0",
+		"github.com/redis/go-redis/v9 github.com/alicebob/miniredis/v2 go.uber.org/goleak pgregory.net/rapid", "middleware/stdlib core/redisstore", ""},
+	{"OpenTelemetry 1.20 beside gin",
+		"github.com/gin-gonic/gin@v1.9.1 go.opentelemetry.io/otel@v1.20.0 go.opentelemetry.io/otel/sdk@v1.20.0 go.opentelemetry.io/otel/sdk/metric@v1.20.0",
+		"github.com/gin-gonic/gin go.opentelemetry.io/otel go.opentelemetry.io/otel/sdk/metric go.opentelemetry.io/otel/sdk/trace",
+		"middleware/gin telemetry/otel", ""},
+	{"otel/log 0.4 beside gin", "github.com/gin-gonic/gin@v1.9.1 go.opentelemetry.io/otel/log@v0.4.0",
+		"github.com/gin-gonic/gin go.opentelemetry.io/otel/log", "middleware/gin", ""},
+	{"client_golang 1.20.5", "github.com/prometheus/client_golang@v1.20.5",
+		"github.com/prometheus/client_golang/prometheus/promhttp", "middleware/stdlib telemetry/prometheus", ""},
+	{"go-yaml 1.17.1", "github.com/goccy/go-yaml@v1.17.1", "github.com/goccy/go-yaml", "middleware/stdlib rulefile", ""},
 }
 
 // TestImportsRaiseNothing moves programs to Spillgate: no version of another module changes, and nothing but Spillgate is
@@ -253,17 +228,21 @@ var moves = []move{
 func TestImportsRaiseNothing(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
-			p := newProgram(t, m.requires...)
-			p.write("", m.before...)
+			p := newProgram(t, strings.Fields(m.requires)...)
+			p.write("", strings.Fields(m.before)...)
 			p.run("go", "mod", "tidy")
 			before, _ := p.required()
 
-			after := append(slices.Concat(m.before, m.after), core...)
-			after = slices.DeleteFunc(after, func(path string) bool { return slices.Contains(m.gone, path) })
+			after, get := append(strings.Fields(m.before), core...), []string{"go", "get"}
+			for _, name := range strings.Fields(m.after) {
+				after = append(after, own+"/"+name)
+			}
+			after = slices.DeleteFunc(after, func(path string) bool { return path == m.gone })
 			p.write("", after...)
-			get := []string{"go", "get"}
-			for _, path := range slices.Concat(m.after, core) {
-				get = append(get, path+"@"+version)
+			for _, path := range after {
+				if strings.HasPrefix(path, own+"/") {
+					get = append(get, path+"@"+version)
+				}
 			}
 			p.run(get...)
 			p.run("go", "mod", "tidy")
