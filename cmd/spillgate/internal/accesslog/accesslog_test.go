@@ -24,96 +24,60 @@ var logs = []struct {
 	format, lines string
 	want          Entry
 }{
-	{
-		"combined", `203.0.113.7 - ann [10/Oct/2025:13:55:36 -0700] "GET /a?b=c HTTP/1.1" 200 2326 "http://example.com/" "Mozilla \"x\""`,
+	{"combined", `203.0.113.7 - ann [10/Oct/2025:13:55:36 -0700] "GET /a?b=c HTTP/1.1" 200 2326 "http://example.com/" "Mozilla \"x\""`,
 		Entry{At: at("2025-10-10T20:55:36Z"), Seconds: true, Client: "203.0.113.7", User: "ann", Method: "GET", Target: "/a?b=c", Status: 200, Duration: -1,
-			Header: http.Header{"Referer": {"http://example.com/"}, "User-Agent": {`Mozilla "x"`}}},
-	},
-	{ // Apache, with the virtual host in front
-		"combined", `www.example.com:443 2001:db8::1 - - [10/Oct/2025:13:55:36 +0000] "POST /login HTTP/2.0" 401 - "-" "-"`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Host: "www.example.com:443", Client: "2001:db8::1", Method: "POST", Target: "/login", Status: 401, Duration: -1},
-	},
-	{ // fields that follow the combined format are not read
-		"combined", `host.example - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.0" 200 5 "-" "curl" "203.0.113.9" 0.123`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "host.example", Method: "GET", Target: "/", Status: 200, Duration: -1, Header: http.Header{"User-Agent": {"curl"}}},
-	},
-	{
-		"common", `127.0.0.1 - first \xC3\xA4 [10/Oct/2025:13:55:36 +0000] "GET /a b\x5C\xc3\xb6\x HTTP/1.0" 304 0`, // nginx and Apache escape
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "127.0.0.1", User: "first ä", Method: "GET", Target: `/a b\ö\x`, Status: 304, Duration: -1},
-	},
-	{
-		"traefik", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /x HTTP/1.1" 200 9 "-" "curl/8" 12 "web@docker" "http://10.0.0.2:80" 34ms`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Started: true, Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Status: 200, Duration: 34 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/8"}}},
-	},
-	{
-		"caddy", `{"level":"info","ts":1760104536.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b","headers":{"X-Api-Key":["k1"],"Authorization":["REDACTED"]}},"user_id":"","duration":9.29675e-05,"size":10900,"status":200}`,
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/a?b", Host: "example.com", Status: 200, Duration: 92967, Header: http.Header{"X-Api-Key": {"k1"}}},
-	},
-	{
-		"traefik-json", `{"ClientAddr":"192.0.2.1:5","ClientHost":"192.0.2.1","ClientUsername":"-","DownstreamStatus":404,"Duration":1500000,"RequestHost":"h","RequestMethod":"GET","RequestPath":"/x","StartUTC":"2025-10-10T13:55:36.25Z","time":"2025-10-10T13:55:37Z"}`,
-		Entry{At: at("2025-10-10T13:55:36.25Z"), Started: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Host: "h", Status: 404, Duration: 1500 * time.Microsecond},
-	},
-	{ // before 2.7
-		"caddy", `{"level":"info","ts":1760104536.5,"msg":"handled request","request":{"remote_ip":"203.0.113.7","remote_port":"9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a","headers":{}},"user_id":"ann","duration":0.5,"status":401}`,
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", User: "ann", Method: "GET", Target: "/a", Host: "example.com", Status: 401, Duration: 500 * time.Millisecond},
-	},
-	{ // before 2.5, with times and durations as text
-		"caddy", `{"level":"info","ts":"2025-10-10T13:55:36.5Z","request":{"remote_addr":"[2001:db8::1]:9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a"},"duration":"1.5ms","status":200}`,
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "example.com", Status: 200, Duration: 1500 * time.Microsecond},
-	},
-	{
-		"traefik-json", `{"ClientAddr":"192.0.2.1:5","DownstreamStatus":0,"Duration":8000000000,"RequestMethod":"GET","RequestPath":"/x","time":"2025-10-10T13:55:37Z","msec":500}`,
-		Entry{At: at("2025-10-10T13:55:37Z"), Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Duration: 8 * time.Second},
-	},
-	{
-		"envoy", `{"authority":"example.com","downstream_remote_address":"203.0.113.7:55","duration":12,"method":"GET","path":"/x","protocol":"HTTP/2","response_code":503,"response_flags":"UF","start_time":"2025-10-10T13:55:36.5Z","upstream_service_time":null,"x_forwarded_for":"192.0.2.1"}`,
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/x", Host: "example.com", Status: 503, Duration: 12 * time.Millisecond},
-	},
-	{ // some load balancers have IPv6 addresses without brackets
-		"alb", `h2 2025-10-10T13:55:36.5Z app/lb/50dc 2001:db8::1:443 10.0.0.1:80 -1 -1 -1 502 - 0 57 "GET https://www.example.com:443/a HTTP/2.0" "-" - - arn:aws "Root=1"`,
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "https://www.example.com:443/a", Status: 502, Duration: -1},
-	},
-	{
-		"alb", `https 2025-10-10T13:55:36.186641Z app/lb/50dc 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/a HTTP/1.1" "curl/7.46.0" ECDHE TLSv1.2 arn:aws "Root=1" "www.example.com" "arn" 1 2025-10-10T13:55:36.000000Z "forward" "-" "-"`,
-		Entry{At: at("2025-10-10T13:55:36.186641Z"), Client: "192.168.131.39", Method: "GET", Target: "https://www.example.com:443/a", Status: 200, Duration: 171 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/7.46.0"}}},
-	},
-	{
-		"cloudfront", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken\n" +
-			"2025-10-10\t13:55:36\tFRA2\t300\t203.0.113.7\tGET\td1.cloudfront.net\t/a\t200\t-\tMozilla/5.0%20(X)\tb=c\t-\tHit\tid\twww.example.com\thttps\t23\t0.001",
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a?b=c", Host: "www.example.com", Status: 200, Duration: time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}},
-	},
-	{
-		"cloudfront", `{"date":"2025-10-10","time":"13:55:36","c-ip":"2001:db8::1","cs-method":"GET","cs(Host)":"d1.cloudfront.net","cs-uri-stem":"/a","cs-uri-query":"-","sc-status":"000","cs(User-Agent)":"Mozilla/5.0%20(X)","cs(Referer)":"-","x-host-header":"www.example.com","time-taken":"0.25"}`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "www.example.com", Duration: 250 * time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}},
-	},
-	{
-		"cloudfront", `{"timestamp":"1760104536","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
-		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
-	},
-	{
-		"cloudfront", `{"timestamp(ms)":"1760104536250","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
-		Entry{At: at("2025-10-10T13:55:36.25Z"), Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
-	},
-	{ // nginx with $time_iso8601 and $msec
-		"json", `{"time":"2025-10-10T15:55:36+02:00","msec":1760104536.125,"remote_addr":"203.0.113.7","request":"GET /x HTTP/1.1","status":200}`,
-		Entry{At: at("2025-10-10T13:55:36.125Z"), Client: "203.0.113.7", Method: "GET", Target: "/x", Status: 200, Duration: -1},
-	},
-	{
-		"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","path":"/y","request":"PUT /x HTTP/1.1","status":"201 Created","request_time":"0.25","remote_user":"bob"}`,
-		Entry{At: at("2025-10-10T11:55:36.5Z"), Client: "203.0.113.7", User: "bob", Method: "PUT", Target: "/x", Status: 201, Duration: 250 * time.Millisecond},
-	},
-	{
-		"csv", "start,ip,method,path,status,latency_ms\n1760104536500,203.0.113.7,GET,\"/a,b\",200,12.5",
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/a,b", Status: 200, Duration: 12500 * time.Microsecond},
-	},
-	{ // Python's isoformat, without a zone
-		"csv", "time,ip,method,path\n2025-10-10T13:55:36.5,203.0.113.7,GET,/",
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1},
-	},
-	{ // PostgreSQL and Python's str, with a zone
-		"csv", "time,ip,method,path\n2025-10-10 15:55:36.5+02:00,203.0.113.7,GET,/",
-		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1},
-	},
+			Header: http.Header{"Referer": {"http://example.com/"}, "User-Agent": {`Mozilla "x"`}}}},
+	// Apache, with the virtual host in front
+	{"combined", `www.example.com:443 2001:db8::1 - - [10/Oct/2025:13:55:36 +0000] "POST /login HTTP/2.0" 401 - "-" "-"`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Host: "www.example.com:443", Client: "2001:db8::1", Method: "POST", Target: "/login", Status: 401, Duration: -1}},
+	// fields that follow the combined format are not read
+	{"combined", `host.example - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.0" 200 5 "-" "curl" "203.0.113.9" 0.123`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "host.example", Method: "GET", Target: "/", Status: 200, Duration: -1, Header: http.Header{"User-Agent": {"curl"}}}},
+	{"common", `127.0.0.1 - first \xC3\xA4 [10/Oct/2025:13:55:36 +0000] "GET /a b\x5C\xc3\xb6\x HTTP/1.0" 304 0`, // nginx and Apache escape
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "127.0.0.1", User: "first ä", Method: "GET", Target: `/a b\ö\x`, Status: 304, Duration: -1}},
+	{"traefik", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET /x HTTP/1.1" 200 9 "-" "curl/8" 12 "web@docker" "http://10.0.0.2:80" 34ms`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Started: true, Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Status: 200, Duration: 34 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/8"}}}},
+	{"caddy", `{"level":"info","ts":1760104536.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"203.0.113.7","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a?b","headers":{"X-Api-Key":["k1"],"Authorization":["REDACTED"]}},"user_id":"","duration":9.29675e-05,"size":10900,"status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/a?b", Host: "example.com", Status: 200, Duration: 92967, Header: http.Header{"X-Api-Key": {"k1"}}}},
+	{"traefik-json", `{"ClientAddr":"192.0.2.1:5","ClientHost":"192.0.2.1","ClientUsername":"-","DownstreamStatus":404,"Duration":1500000,"RequestHost":"h","RequestMethod":"GET","RequestPath":"/x","StartUTC":"2025-10-10T13:55:36.25Z","time":"2025-10-10T13:55:37Z"}`,
+		Entry{At: at("2025-10-10T13:55:36.25Z"), Started: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Host: "h", Status: 404, Duration: 1500 * time.Microsecond}},
+	// before 2.7
+	{"caddy", `{"level":"info","ts":1760104536.5,"msg":"handled request","request":{"remote_ip":"203.0.113.7","remote_port":"9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a","headers":{}},"user_id":"ann","duration":0.5,"status":401}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", User: "ann", Method: "GET", Target: "/a", Host: "example.com", Status: 401, Duration: 500 * time.Millisecond}},
+	// before 2.5, with times and durations as text
+	{"caddy", `{"level":"info","ts":"2025-10-10T13:55:36.5Z","request":{"remote_addr":"[2001:db8::1]:9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a"},"duration":"1.5ms","status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "example.com", Status: 200, Duration: 1500 * time.Microsecond}},
+	{"traefik-json", `{"ClientAddr":"192.0.2.1:5","DownstreamStatus":0,"Duration":8000000000,"RequestMethod":"GET","RequestPath":"/x","time":"2025-10-10T13:55:37Z","msec":500}`,
+		Entry{At: at("2025-10-10T13:55:37Z"), Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Duration: 8 * time.Second}},
+	{"envoy", `{"authority":"example.com","downstream_remote_address":"203.0.113.7:55","duration":12,"method":"GET","path":"/x","protocol":"HTTP/2","response_code":503,"response_flags":"UF","start_time":"2025-10-10T13:55:36.5Z","upstream_service_time":null,"x_forwarded_for":"192.0.2.1"}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/x", Host: "example.com", Status: 503, Duration: 12 * time.Millisecond}},
+	// some load balancers have IPv6 addresses without brackets
+	{"alb", `h2 2025-10-10T13:55:36.5Z app/lb/50dc 2001:db8::1:443 10.0.0.1:80 -1 -1 -1 502 - 0 57 "GET https://www.example.com:443/a HTTP/2.0" "-" - - arn:aws "Root=1"`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "https://www.example.com:443/a", Status: 502, Duration: -1}},
+	{"alb", `https 2025-10-10T13:55:36.186641Z app/lb/50dc 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/a HTTP/1.1" "curl/7.46.0" ECDHE TLSv1.2 arn:aws "Root=1" "www.example.com" "arn" 1 2025-10-10T13:55:36.000000Z "forward" "-" "-"`,
+		Entry{At: at("2025-10-10T13:55:36.186641Z"), Client: "192.168.131.39", Method: "GET", Target: "https://www.example.com:443/a", Status: 200, Duration: 171 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/7.46.0"}}}},
+	{"cloudfront", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken\n" +
+		"2025-10-10\t13:55:36\tFRA2\t300\t203.0.113.7\tGET\td1.cloudfront.net\t/a\t200\t-\tMozilla/5.0%20(X)\tb=c\t-\tHit\tid\twww.example.com\thttps\t23\t0.001",
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a?b=c", Host: "www.example.com", Status: 200, Duration: time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}}},
+	{"cloudfront", `{"date":"2025-10-10","time":"13:55:36","c-ip":"2001:db8::1","cs-method":"GET","cs(Host)":"d1.cloudfront.net","cs-uri-stem":"/a","cs-uri-query":"-","sc-status":"000","cs(User-Agent)":"Mozilla/5.0%20(X)","cs(Referer)":"-","x-host-header":"www.example.com","time-taken":"0.25"}`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "www.example.com", Duration: 250 * time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}}},
+	{"cloudfront", `{"timestamp":"1760104536","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1}},
+	{"cloudfront", `{"timestamp(ms)":"1760104536250","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.25Z"), Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1}},
+	// nginx with $time_iso8601 and $msec
+	{"json", `{"time":"2025-10-10T15:55:36+02:00","msec":1760104536.125,"remote_addr":"203.0.113.7","request":"GET /x HTTP/1.1","status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.125Z"), Client: "203.0.113.7", Method: "GET", Target: "/x", Status: 200, Duration: -1}},
+	{"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","path":"/y","request":"PUT /x HTTP/1.1","status":"201 Created","request_time":"0.25","remote_user":"bob"}`,
+		Entry{At: at("2025-10-10T11:55:36.5Z"), Client: "203.0.113.7", User: "bob", Method: "PUT", Target: "/x", Status: 201, Duration: 250 * time.Millisecond}},
+	{"csv", "start,ip,method,path,status,latency_ms\n1760104536500,203.0.113.7,GET,\"/a,b\",200,12.5",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/a,b", Status: 200, Duration: 12500 * time.Microsecond}},
+	// Python's isoformat, without a zone
+	{"csv", "time,ip,method,path\n2025-10-10T13:55:36.5,203.0.113.7,GET,/",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1}},
+	// PostgreSQL and Python's str, with a zone
+	{"csv", "time,ip,method,path\n2025-10-10 15:55:36.5+02:00,203.0.113.7,GET,/",
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", Method: "GET", Target: "/", Duration: -1}},
 }
 
 func at(s string) time.Time {
