@@ -49,11 +49,9 @@ func TestNewRuleMistakes(t *testing.T) {
 		{"no name is default", []core.Rule{named(""), named("default")}, `rule "default": name is not unique`},
 		{"no limits", []core.Rule{{Name: "a", Key: constKey}}, `rule "a": a rule needs at least one limit`},
 		{"no such failure mode", []core.Rule{{Name: "a", Key: constKey, Limits: ok, OnFailure: 3}}, `rule "a": there is no failure mode 3`},
-		{
-			"same algorithm and period share their state",
+		{"same algorithm and period share their state",
 			[]core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerMinute(5), core.PerHour(9), core.PerMinute(6)}}},
-			`rule "a": limits 1 and 3 are both a token-bucket of 1m0s`,
-		},
+			`rule "a": limits 1 and 3 are both a token-bucket of 1m0s`},
 	} {
 		t.Run(tt.why, func(t *testing.T) { wantError(t, newErr(tt.rules...), core.ErrInvalid, tt.want) })
 	}

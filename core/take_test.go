@@ -30,14 +30,10 @@ func TestTake(t *testing.T) {
 		{"a peek", []core.Claim{{Rule: "r", Key: "k", Peek: true}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
 		{"a dry run by the rule", []core.Claim{{Rule: "trial", Key: "k", Cost: 2}}, true, []core.Result{{Rule: "trial", Limit: core.PerHour(1), Remaining: 1, DryRun: true}}},
 		{"a dry run by the claim", []core.Claim{{Rule: "r", Key: "k", Cost: 11, DryRun: true}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10, DryRun: true}}},
-		{
-			"all or nothing", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "default", Key: "k", Cost: 3}}, false,
-			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "default", Limit: core.PerHour(2), Remaining: 2}},
-		},
-		{
-			"the same key twice is charged as the sum", []core.Claim{{Rule: "r", Key: "k", Cost: 6}, {Rule: "r", Key: "k", Cost: 6}}, false,
-			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "r", Limit: core.PerHour(10), Remaining: 10}},
-		},
+		{"all or nothing", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "default", Key: "k", Cost: 3}}, false,
+			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "default", Limit: core.PerHour(2), Remaining: 2}}},
+		{"the same key twice is charged as the sum", []core.Claim{{Rule: "r", Key: "k", Cost: 6}, {Rule: "r", Key: "k", Cost: 6}}, false,
+			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			d, err := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), dry(perHour("trial", 1))})).Take(t.Context(), tt.claims...)
@@ -221,10 +217,8 @@ func TestGrantMistakes(t *testing.T) {
 	}{
 		{"plan", "k", 0, nil, core.ErrInvalid, "and not 0, got 0"},
 		{"plan", "k", 1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
-		{
-			"plan", "k", 9001, []core.Limit{core.PerHour(1000).Using(core.SlidingLog)}, core.ErrInvalid,
-			`grant of rule "plan": requests must be at most 9000 for 1000/1h;sliding-log, together with earlier grants, got 9001`,
-		},
+		{"plan", "k", 9001, []core.Limit{core.PerHour(1000).Using(core.SlidingLog)}, core.ErrInvalid,
+			`grant of rule "plan": requests must be at most 9000 for 1000/1h;sliding-log, together with earlier grants, got 9001`},
 		{"plan", "k", -1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
 		{"plan", "", 1, nil, core.ErrNoKey, "grant of rule"},
 		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},

@@ -34,26 +34,14 @@ func signal(s *scene, sig syscall.Signal) { must.Do(s, syscall.Kill(s.server.PID
 
 func TestConnectionFaults(t *testing.T) {
 	for _, f := range []fault{
-		{
-			name: "rejected", says: syscall.ECONNREFUSED.Error() + "|" + cut + "|" + late, // go-redis dials for 1.7s before it says so
-			begin: func(s *scene) { s.proxy.Reject() },
-			end:   func(s *scene) { s.proxy.Accept(s) },
-		},
-		{
-			name: "killed", says: cut + "|" + late, forgets: true,
-			begin: func(s *scene) { s.server.Kill() },
-			end:   func(s *scene) { s.server.Restart(s) },
-		},
-		{
-			name: "stopped", says: late, late: true,
-			begin: func(s *scene) { signal(s, syscall.SIGSTOP) },
-			end:   func(s *scene) { signal(s, syscall.SIGCONT) },
-		},
-		{
-			name: "paused", says: late, late: true,
-			begin: func(s *scene) { s.do("client", "pause", 60_000, "write") },
-			end:   func(s *scene) { s.do("client", "unpause") },
-		},
+		{name: "rejected", says: syscall.ECONNREFUSED.Error() + "|" + cut + "|" + late, // go-redis dials for 1.7s before it says so
+			begin: func(s *scene) { s.proxy.Reject() }, end: func(s *scene) { s.proxy.Accept(s) }},
+		{name: "killed", says: cut + "|" + late, forgets: true,
+			begin: func(s *scene) { s.server.Kill() }, end: func(s *scene) { s.server.Restart(s) }},
+		{name: "stopped", says: late, late: true,
+			begin: func(s *scene) { signal(s, syscall.SIGSTOP) }, end: func(s *scene) { signal(s, syscall.SIGCONT) }},
+		{name: "paused", says: late, late: true,
+			begin: func(s *scene) { s.do("client", "pause", 60_000, "write") }, end: func(s *scene) { s.do("client", "unpause") }},
 		through("cut before execution", redistest.CutCommands, cut, false),
 		through("cut after execution", redistest.CutReplies, cut, true),
 		through("reset after execution", redistest.ResetReplies, cut, true),

@@ -38,14 +38,10 @@ func TestErrorReplies(t *testing.T) {
 		commands("NOPERM", "acl setuser default -fcall -evalsha -eval", "acl setuser default +@all"),
 		commands("NOAUTH|unauthenticated", "config set requirepass secret"+killOthers, "acl setuser default nopass"),
 		commands("max number of clients|"+late+"|"+cut, "config set maxclients 1"+killOthers, "config set maxclients 1000"),
-		{
-			name: "MISCONF", says: "MISCONF", args: []string{"--enable-protected-configs", "yes"}, begin: failToSave,
-			end: func(s *scene) { s.do("config", "set", "stop-writes-on-bgsave-error", "no") },
-		},
-		{
-			name: "LOADING", says: "LOADING|" + late, args: []string{"--loading-process-events-interval-bytes", "1024"}, begin: load,
-			end: func(s *scene) { s.do("config", "set", "key-load-delay", 0) },
-		},
+		{name: "MISCONF", says: "MISCONF", args: []string{"--enable-protected-configs", "yes"}, begin: failToSave,
+			end: func(s *scene) { s.do("config", "set", "stop-writes-on-bgsave-error", "no") }},
+		{name: "LOADING", says: "LOADING|" + late, args: []string{"--loading-process-events-interval-bytes", "1024"}, begin: load,
+			end: func(s *scene) { s.do("config", "set", "key-load-delay", 0) }},
 		{name: "BUSY", says: "BUSY|" + late, begin: loop, end: func(s *scene) { s.do("script", "kill") }},
 	}
 	for _, answer := range []string{"CLUSTERDOWN The cluster is down", "NOREPLICAS Not enough good replicas to write.", "ERR of a kind that nobody knows"} {

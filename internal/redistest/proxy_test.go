@@ -51,10 +51,8 @@ func TestProxyFaults(t *testing.T) {
 		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false, true},
 		{"a delay is within the timeout of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true, false},
 		{"or not", redistest.Fault{Delay: 2 * time.Second}, timeout, 1, true, true},
-		{
-			"the proxy answers in place of the server", redistest.Fault{Answer: "LOADING Redis is loading"},
-			func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") }, 0, true, false,
-		},
+		{"the proxy answers in place of the server", redistest.Fault{Answer: "LOADING Redis is loading"},
+			func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") }, 0, true, false},
 	}
 	server := redistest.Start(t)
 	direct := server.Client(t)
