@@ -229,6 +229,7 @@ end
 -- one would.
 local function advanceCells(pair, now)
   local cells, kept = pair.cells, {}
+  sumCells(pair) -- a log looks for a reset
   pair.cells = kept
   for i = 1, #cells do
     local cell = cells[i]
