@@ -15,13 +15,10 @@ local function heldOf(l) return l.kind == 0 and l.pair.heldCount or l.pair.heldC
 
 -- waitOf returns the wait of a limit in view of what the pair holds and its ban, and whether only holds are in the way.
 local function waitOf(plan, l, now)
-  local wait
-  if l.isStateless then
-    wait = l.room < 0 and -1 or 0
-  else
-    local used = plan.shared and openState(l, now) or l.used()
-    wait = (used > l.room or l.siblings or l.pair.grants > 0) and fallsTo(l, now, l.room) or 0
+  if plan.shared and not l.isStateless then
+    openState(l, now)
   end
+  local wait = l.isStateless and (l.room < 0 and -1 or 0) or fallsTo(l, now, l.room)
   if wait < 0 then
     return wait, false
   end
@@ -31,7 +28,7 @@ local function waitOf(plan, l, now)
     wait = hint
   end
   local ban = l.pair.bannedUntil - now
-  return ban > wait and (l.pair.grants > 0 and not l.isStateless and fallsTo(l, now, l.room, ban) or ban) or wait, isHeld
+  return ban > wait and (not l.isStateless and fallsTo(l, now, l.room, ban) or ban) or wait, isHeld
 end
 
 -- bookTurn returns the wait of an opened limit that does not admit a request now, if the request may wait for its turn: that is
