@@ -283,9 +283,7 @@ local function doApart(plan, keyList, first, now, n)
     out[n + 1] = packed(full, 1)
   else
     local admitted, isHeld = decide(plan, plan.together, now, true)
-    if plan.dry[1] then
-      decide(plan, plan.dry, now, admitted)
-    end
+    decide(plan, plan.dry, now, admitted)
     out[n + 1] = reportEach(plan, now, isHeld and held or rare)
   end
   for k = 1, #pairs do
