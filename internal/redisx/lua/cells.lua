@@ -119,7 +119,7 @@ end
 -- grantedAt returns what is granted to a limit at an instant, and until when that stays.
 local function grantedAt(l, at)
   local n, stays, cells = 0, math.huge, l.pair.cells
-  for i = 1, l.pair.grants > 0 and #cells or 0 do
+  for i = 1, #cells do
     local cell = cells[i]
     if cell.kind == grantCell and cell.of == l.kind and cell.ends > at then
       n, stays = n + cell.n, min(stays, cell.ends)
@@ -164,11 +164,7 @@ local function report(l, now, ban)
   end
   local used, period = max(l.used(), l.others), l.period
   local room = l.full - used
-  local free = (room - room % period) / period
-  if l.pair.grants > 0 then
-    free = free + min(grantedAt(l, now), l.mostGranted)
-  end
-  free = max(free, l.least)
+  local free = max((room - room % period) / period + min(grantedAt(l, now), l.mostGranted), l.least)
   if used == 0 and free > 0 then
     return free, 0, 0
   end

@@ -258,9 +258,7 @@ local function reportEach(plan, now, code)
       local held = heldOf(l)
       local least = max(held > 0 and hint or 0, ban or 0)
       free = free < 0 and free or ban and 0 or max(0, free - held)
-      if pair.grants > 0 and l.rate > 0 then
-        granted = min(grantedAt(l, now), l.mostGranted)
-      end
+      granted = l.rate > 0 and min(grantedAt(l, now), l.mostGranted) or 0
       refill, reset = max(refill, least), max(reset, least)
     end
     numbers[n + 1], numbers[n + 2], numbers[n + 3], numbers[n + 4], numbers[n + 5] = l.wait, free, refill, reset, granted + grantZero
