@@ -328,7 +328,7 @@ local function doPlain(plan, keyList, first, now, n)
     end
     if last > 0 then -- otherwise, at most logs were charged, and are kept for long enough
       local head = pair.head
-      local later = (last > head or now > head) and headOf(last, now)
+      local later = last > head and headOf(last, now)
       local text = pack(pair.form, later or head, pair.words())
       call('HSET', pair.key, 's', text)
       if later then
