@@ -140,7 +140,7 @@ local settle = {}
 -- adjust charges more for an op, or gives back what was charged at an instant. What was charged before a reset is forgotten.
 settle[adjust] = function(plan, op, now, at)
   at = at or op.at
-  local more, pair, turn = op.final - op.cost, op.pair, op.turn > 0 and at + op.turn - 1 or nil
+  local more, pair, turn = op.final - op.cost, op.pair, op.turn > 0 and at + op.turn - 1
   if more > 0 and (not op.isDry or fits(plan, op, more, now)) then
     chargeAll(plan, op, more, now)
   elseif more < 0 and at >= pair.resetAt and not (turn and pair.bannedUntil > max(turn, now)) then -- others may wait for its end

@@ -50,7 +50,7 @@ end
 
 -- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
 local function sizeOf(algorithm, tag, sibling)
-  return algorithm and (tag % 4 == 0 or algorithm == algorithms[0]) and (algorithm.size or algorithm.sizeOf(tag, sibling)) or nil
+  return algorithm and (tag % 4 == 0 or algorithm == algorithms[0]) and (algorithm.size or algorithm.sizeOf(tag, sibling))
 end
 
 -- newLimit returns a limit that has states, or nil if there can be none: see plan.lua. Limits with the same identity are charged alike.
@@ -193,7 +193,7 @@ local groups = newCache(function(text)
   for at = 2 * word + 1, #text, 7 * word do
     local kind, rate, capacity, unit, ban, start, ends = unpackWords(formats[7], text, at)
     local isLimit = algorithms[kind % 24] and min(kind / 24, rate, capacity) >= 1 and max(kind / 24, rate, capacity, unit, ban, start, ends) <= maxExact
-    local l = isLimit and newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends} or nil)
+    local l = isLimit and newLimit(kind, rate, capacity, unit, ban, kind >= firstCalendar and {start, ends})
     if not l then
       return nil
     end
