@@ -45,7 +45,7 @@ end
 
 -- forget forgets what an earlier request has found in a pair.
 local function forget(pair)
-  pair.states, pair.cells, pair.head, pair.resetAt, pair.isMixed, pair.hasNew, pair.dirty = {}, {}, 0, 0, false, false, false
+  pair.states, pair.cells, pair.head, pair.resetAt, pair.hasNew, pair.dirty = {}, {}, 0, 0, false, false
 end
 
 -- sizeOf returns how many words a state has, or nil if there is none of an algorithm with these first words.
@@ -159,8 +159,7 @@ function repair(l, now, broken)
   return openState(l, now)
 end
 
--- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense. A pair is mixed
--- unless the states are the first of the plan: most are.
+-- readStates reads the states of a pair, and returns where its cells begin, or nil if the value makes no sense.
 local function readStates(pair, value)
   local at, states, count = word + 1, pair.states, 0
   while at + 2 * word - 1 <= #value do
@@ -174,7 +173,7 @@ local function readStates(pair, value)
     else
       local kind = tag - tag % 4
       local algorithm = tag <= 24 * maxExact and algorithms[kind % 24]
-      size, pair.isMixed = sizeOf(algorithm, tag, sibling), true
+      size = sizeOf(algorithm, tag, sibling)
       s = {kind = kind, sibling = size and algorithm.hasSiblings and sibling or 0, algorithm = algorithm}
     end
     local last = size and at + size * word - 1
@@ -335,11 +334,11 @@ end
 -- arrange puts the states of a pair that was taken apart in the order in which they are stored: the plan's first. If there is a new one,
 -- arrange drops other kinds that have ended; and always the states that end first, if there are too many.
 local function arrange(pair, now)
-  local states, isMixed = pair.states, pair.isMixed or pair.hasNew
+  local states = pair.states
   for i = #states, 1, -1 do
     local s, isOther = states[i], pair.hasNew
     s.ends, s.place = s.algorithm.ends(s.text), #pair + 1
-    for k = 1, isMixed and #pair or 0 do
+    for k = 1, #pair do
       local l = pair[k]
       if s.kind == l.kind then
         isOther, s.place = false, s.sibling == l.sibling and k or s.place
@@ -349,9 +348,7 @@ local function arrange(pair, now)
       table.remove(states, i)
     end
   end
-  if isMixed then
-    table.sort(states, function(a, b) return a.place < b.place or a.place == b.place and a.ends > b.ends end)
-  end
+  table.sort(states, function(a, b) return a.place < b.place or a.place == b.place and a.ends > b.ends end)
   for i = #states, maxStates + 1, -1 do
     states[i] = nil
   end
