@@ -183,7 +183,7 @@ local function readStates(pair, value)
     count, s.text, s.isNew = count + 1, sub(value, at, last), false
     states[count], at = s, last + 1
   end
-  return at > #value and at
+  return at
 end
 
 -- groups has the limits that holds are charged to when they end, by the words of a group: see cells.lua.
@@ -264,7 +264,7 @@ local function takeApart(pair, key, now)
       error(value.err, 0)
     end
     call('DEL', key)
-  elseif value and #value >= word and #value % word == 0 then
+  elseif value and #value >= word then
     pair.head = unpackWords(oneWord, value)
     local at = pair.head <= maxKept and readStates(pair, value)
     isGood = at and (at > #value or pcall(readCells, pair, value, at))
