@@ -58,7 +58,7 @@ local function newLimit(kind, rate, capacity, unit, ban, starts)
   local algorithm = algorithms[kind % 24]
   local l = {
     kind = kind, tag = kind, micros = floorDiv(kind, 24), rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
-    identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, asked = 0, room = math.huge, wait = 0, others = 0,
+    identity = pack(fiveWords, kind, rate, capacity, unit, ban), algorithm = algorithm, wait = 0, others = 0,
     lasts = floorDiv(kind, 24), drains = 0, -- for how many microseconds a charge counts, plus how many for each request
     full = rate, period = 1, sibling = 0, least = -maxExact, mostGranted = maxExact, -- most algorithms count requests
   }
@@ -84,7 +84,7 @@ local function openState(l, now)
     elseif s.kind == l.kind then
       local isBucket = l.algorithm == algorithms[0]
       local other = newLimit(l.kind, isBucket and s.sibling or l.rate, l.capacity, isBucket and l.unit or s.sibling, 0)
-      other.pair, other.state, other.room, other.ended, other.isSibling = l.pair, s, l.room, l.ended, true
+      other.pair, other.state, other.ended, other.isSibling = l.pair, s, l.ended, true
       if not other.open(s.text, 1, now) then
         return repair(l, now, s)
       end
