@@ -283,14 +283,13 @@ end
 
 -- lastOfCells returns an instant from which the cells of a pair, and what its holds will be charged, no longer matter.
 local function lastOfCells(pair)
-  local last, cells, states = 0, pair.cells, pair.states
+  local last, cells = 0, pair.cells
   for i = 1, #cells do
     local ends, group = cells[i].ends, cells[i].group or none
     last = max(last, ends)
     for k = 1, #group do
       local l, used = group[k], 0
-      for n = 1, l.drains > 0 and #states or 0 do -- buckets of one kind have their rates as sibling numbers
-        local s = states[n]
+      for _, s in ipairs(pair.states) do -- buckets of one kind have their rates as sibling numbers
         if s.kind == l.kind then
           used = max(used, (s.ends - ends) * s.sibling / l.micros)
         end
