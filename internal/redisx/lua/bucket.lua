@@ -157,9 +157,6 @@ function bucket.compile(l)
       return 0
     end
     local ticks = ceilDiv(level - target, rate)
-    if ticks > floorDiv(2 * maxExact, unit) then
-      return maxExact
-    end
     local more, rest = at - now, level - (ticks - 1) * rate
     if rest <= rate then -- empties within this tick
       more = more + ceilDiv(rest * unit, rate) - unit
