@@ -19,7 +19,7 @@ local function read(l, now, tag, _, level, at, busy, raised)
     local period = ceilDiv(l.micros, tickOf[tag % 4])
     level, raised = mulDivUp(level, l.period, period), mulDivUp(raised, l.period, period)
   end
-  busy, raised = max(0, busy, at - maxBusy), min(raised, level)
+  busy = max(busy, at - maxBusy)
   if at > now and not l.ended then
     if level > 0 then
       local most, ticks = max(level, l.full), ceilDiv(at - now, l.unit)
@@ -58,7 +58,7 @@ function bucket.booked(l, now, cost)
     level = max(level, min(used + l.rate * ceilDiv(ban + max(0, now - at), l.unit), maxExact))
   end
   local after = level + cost * l.period
-  if l.siblings and l.behind > 0 then
+  if l.behind > 0 then
     after = max(after, l.full + l.rate * ceilDiv(l.behind + max(0, now - at), l.unit))
   end
   return level, after
@@ -95,7 +95,7 @@ function bucket.refund(l, now, at, turn, cost)
     sure = max(left(l, all, now - at), at >= busy and min(all, l.period) or 0)
   end
   local rest = max(0, level - sure)
-  l.set(rest, last, max(0, at < last and last or busy), min(raised, rest)) -- charges since then found less
+  l.set(rest, last, at < last and last or busy, min(raised, rest)) -- charges since then found less
   if sure > 0 and level > 0 then
     store(l)
   end
