@@ -27,7 +27,7 @@ function log.refund(l, now, at, _, cost)
   local key = l.pair.key .. l.keyEnd
   local n = call('ZCOUNT', key, text(at), text(at))
   local back = min(n, cost)
-  if back > 0 and eachPart(key, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
+  if eachPart(key, 'ZREM', at, n - back, n - 1) < back then -- some of the members are of others
     call('DEL', key)
     repair(l, now, l.state)
   end

@@ -21,7 +21,7 @@ end
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
 function window.refund(l, _, at, _, cost)
   local _, used, start, ends = l.words()
-  if used > 0 and at >= start and at < ends then
+  if at >= start and at < ends then
     l.set(max(0, used - cost))
     store(l)
   end
