@@ -33,8 +33,7 @@ func (how routing) split(j *job) {
 		return o.key
 	}
 	j.parts, j.route = nil, routeOf(j.ops[0])
-	isElsewhere := func(o op) bool { return o.key != j.ops[0].key && routeOf(o) != j.route }
-	if !slices.ContainsFunc(j.ops, isElsewhere) {
+	if !slices.ContainsFunc(j.ops, func(o op) bool { return routeOf(o) != j.route }) {
 		return
 	}
 	slices.SortStableFunc(j.ops, func(a, b op) int { return strings.Compare(routeOf(a), routeOf(b)) })
