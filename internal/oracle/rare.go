@@ -238,6 +238,13 @@ var rare = map[string][]Step{
 	"the clock goes back by months, and a refund is of a later window": {
 		take("5/month;calendar", 1), after(-180*24*time.Hour, take("5/month;calendar", 1)), refund(0), take("5/month;calendar", 1),
 	},
+	"a turn is given back when the last request behind it has its turn": {
+		mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 3), mayWait("10/s;burst=4", 1), after(400*time.Millisecond, refund(1)), peek("10/s;burst=4", 1),
+	},
+	"the clock goes back by a tick, and a turn with it": {
+		mayWait("1000000/s;burst=4", 4), mayWait("1000000/s;burst=4", 1), mayWait("1000000/s;burst=4", 1), after(-time.Microsecond, refund(1)),
+		peek("1000000/s;burst=4", 1),
+	},
 	"a turn is settled at less": {mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 1), mayWait("10/s;burst=4", 1)},
 	"a turn is settled at more": {mayWait("10/s;burst=4", 4), mayWait("10/s;burst=4", 4), settle(1, 5), mayWait("10/s;burst=4", 1)},
 	"a turn is given back with a turn behind it, which takes no part of its place": {
