@@ -177,7 +177,7 @@ function bucket.compile(l)
     local passed = now - since
     local rest = passed % unit
     left = left - (passed - rest) / unit * rate
-    if left <= 0 or left <= rate and left * unit <= rate * rest then
+    if left <= rate and left * unit <= rate * rest then
       left, rest = 0, 0
     end
     level, at, busy, raised = left, now - rest, busySince, byBans
