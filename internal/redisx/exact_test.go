@@ -207,10 +207,9 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 	log := claimOf("k", core.PerDay(5).Using(core.SlidingLog)) // its pair moves before its set
 	for _, log.Cost = range []int{5, 4} {
 		take(t, s, log)
-		if held := log; held.Cost == 4 { // a hold that ends charges the log
-			held.Cost, held.Hold = 1, true
-			take(t, s, held)
-		}
+		held := log // a hold that ends charges the log
+		held.Cost, held.Hold = 5-log.Cost, log.Cost < 5
+		take(t, s, held)
 		slot = int(cluster.Nodes[0].Client(t).ClusterKeySlot(ctx, pairKey).Val())
 		from = cluster.Owner(t, slot)
 		cluster.BeginMigration(t, slot, from, (from+1)%3)
