@@ -115,9 +115,8 @@ func (s *server) within(ctx context.Context, f func(context.Context) error) erro
 			}
 			done <- err
 		}()
-		if err = f(ctx); err != nil && !isReply(err) && !errors.Is(err, context.DeadlineExceeded) {
-			s.cause.Store(&err)
-		}
+		err = f(ctx)
+		s.noteCause(err)
 	}()
 	select {
 	case err := <-done:
@@ -162,6 +161,13 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 		s.cause.Store(nil)
 	}
 	return s.deliver(reply, jobs)
+}
+
+// noteCause records err, if that says why connections do not come up.
+func (s *server) noteCause(err error) {
+	if err != nil && !isReply(err) && !errors.Is(err, context.DeadlineExceeded) {
+		s.cause.Store(&err)
+	}
 }
 
 // withCause returns err and, if that is a deadline, why connections do not come up, if that is known.
@@ -381,7 +387,9 @@ func (s *server) warm() {
 		defer s.warming.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 		defer cancel()
-		if s.onAll(ctx, s.connect) == nil && s.functions.missing.Load() {
+		err := s.onAll(ctx, s.connect)
+		s.noteCause(err)
+		if err == nil && s.functions.missing.Load() {
 			_ = s.within(ctx, s.loadLibrary)
 		}
 	}()
