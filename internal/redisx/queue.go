@@ -32,10 +32,11 @@ type queues struct {
 	server  *server
 	company atomic.Int32 // how many more runs of one job it takes until leaders expect no company
 
-	mu      sync.Mutex
-	byRoute map[string]*queue
-	starved time.Time     // the last time when a timer or a leader was late, because this process lacks CPU
-	took    time.Duration // by the last run that was answered
+	mu       sync.Mutex
+	byRoute  map[string]*queue
+	starved  time.Time     // the last time when a timer or a leader was late, because this process lacks CPU
+	answered time.Time     // the last time when a run of any queue was answered: a queue of one identity is gone once it is idle
+	took     time.Duration // by that run
 }
 
 // A queue holds the jobs that may share a run of the script.
@@ -243,7 +244,7 @@ func (s *queues) finish(r *run) {
 	q := r.jobs[0].queue
 	q.inFlight = slices.DeleteFunc(q.inFlight, func(other *run) bool { return other == r })
 	if r.jobs[0].failure == nil {
-		q.answered, s.took = now, now.Sub(r.sent)
+		q.answered, s.answered, s.took = now, now, now.Sub(r.sent)
 	}
 	s.dispatch(q, nil, now)
 	for _, j := range r.jobs {
@@ -279,7 +280,7 @@ func (s *queues) withdraw(j *job) (done bool) {
 
 // failed returns err, which ended j, as an error that the breaker counts once for all jobs of a run. If j is late, it is
 // an overload of this process, and no failure of the server, if the server has not received j, even because its deadline
-// had passed when its caller got a CPU, or if meanwhile the server has answered another run or this process lacked CPU.
+// had passed when its caller got a CPU, or if meanwhile the server has answered another run of its queue or this process lacked CPU.
 // Otherwise runs that were in flight at the same time count as one failure.
 func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -290,7 +291,7 @@ func (s *queues) failed(j *job, err error) error {
 			s.starved = now
 		}
 		q := j.queue
-		if j.unsent || q.answered.After(j.begun) || s.starved.After(j.begun) && q.answered.After(j.begun.Add(-alive)) {
+		if j.unsent || q.answered.After(j.begun) || s.starved.After(j.begun) && s.answered.After(j.begun.Add(-alive)) {
 			return errLate
 		}
 		if q.stall == nil || j.run.sent.After(q.stalled) {

@@ -362,13 +362,14 @@ func testReadyRequests(t *testing.T) {
 func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 	begun := time.Now()
 	for _, row := range []struct {
-		why      string
-		unsent   bool
-		answered time.Duration // after the job has begun
-		past     time.Duration // since its deadline
-		starved  time.Duration // when a timer or a leader was late, after the job has begun
-		err      error
-		overload bool
+		why       string
+		unsent    bool
+		answered  time.Duration // after the job has begun
+		elsewhere bool          // in another queue
+		past      time.Duration // since its deadline
+		starved   time.Duration // when a timer or a leader was late, after the job has begun
+		err       error
+		overload  bool
 	}{
 		{why: "no reply in time", err: context.DeadlineExceeded},
 		{why: "the last answer came before", answered: -1, err: context.DeadlineExceeded},
@@ -378,21 +379,25 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		{why: "the timer was late, and the server is silent", answered: -alive, past: 2 * tooLate, err: context.DeadlineExceeded},
 		{why: "the timer was late, and the server has never answered", past: 2 * tooLate, err: context.DeadlineExceeded},
 		{why: "something was late meanwhile", answered: -1, starved: 1, err: context.DeadlineExceeded, overload: true},
+		{why: "an answer of another queue came meanwhile", answered: 1, elsewhere: true, err: context.DeadlineExceeded},
+		{why: "something was late, and another queue has answers", answered: -1, elsewhere: true, starved: 1, err: context.DeadlineExceeded, overload: true},
 		{why: "something was late before", answered: -1, starved: -1, err: context.DeadlineExceeded},
 		{why: "a wrapped error", answered: 1, err: fmt.Errorf("hook: %w", context.DeadlineExceeded), overload: true},
 		{why: "a lost connection is no matter of time", answered: 1, past: 2 * tooLate, err: io.EOF},
 		{why: "canceled", answered: 1, err: context.Canceled},
 		{why: "canceled before it was sent", unsent: true, err: context.Canceled},
 	} {
-		q := new(queue)
+		all, q := &queues{server: new(server)}, new(queue)
 		if row.answered != 0 {
-			q.answered = begun.Add(row.answered)
+			all.answered = begun.Add(row.answered)
+		}
+		if !row.elsewhere {
+			q.answered = all.answered
 		}
 		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), queue: q, run: new(run), unsent: row.unsent}
 		if row.past > 0 {
 			j.deadline = time.Now().Add(-row.past)
 		}
-		all := &queues{server: new(server)}
 		if row.starved != 0 {
 			all.starved = begun.Add(row.starved)
 		}
