@@ -33,7 +33,7 @@ var importRules = []struct {
 	{"internal/fields", []string{module + "core"}},
 	{"internal/logger", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
-	{"internal/lease", []string{module + "core", module + "internal/algorithm", module + "internal/compiled", module + "internal/deadline", module + "internal/recent"}},
+	{"internal/lease", []string{module + "core", module + "internal/algorithm", module + "internal/compiled", module + "internal/recent"}},
 	{"internal/redisx", []string{module + "core", module + "internal/algorithm", module + "internal/breaker", module + "internal/compiled", module + "internal/deadline", module + "internal/lease", module + "internal/recent", goRedis}},
 	{"internal/usage", nil},
 	{"internal/recent", nil},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // refillTimeout is the timeout of a refill until a Take has had a deadline.
@@ -67,7 +66,7 @@ func (t *Table) fill(hash uint64, e *entry, want int64, unused []core.Settlement
 	defer cancel()
 	sent, length := t.now(), e.terms.length
 	loan := core.Claim{Rule: e.terms.rule, Key: e.key, Limits: e.terms.limits, Cost: int(want)}
-	charged, left, err := t.store.Lend(deadline.Context{Context: ctx}, loan, unused)
+	charged, left, err := t.store.Lend(ctx, loan, unused)
 
 	s := t.shard(hash)
 	s.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // maxReturns bounds the keys of one call that returns unused requests: thousands of leases may end at the same time.
@@ -102,7 +101,7 @@ func (t *Table) sweep() {
 	}
 	for some := range slices.Chunk(all, maxReturns) {
 		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
-		for i, err := range t.store.Refund(deadline.Context{Context: ctx}, some) {
+		for i, err := range t.store.Refund(ctx, some) {
 			t.returned(some[i:i+1], err)
 		}
 		cancel()

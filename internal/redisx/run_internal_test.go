@@ -559,6 +559,11 @@ func TestHooksThatDoNotReturn(t *testing.T) {
 		})
 		expect.True(t, errors.Is(j.failure, row.want) && errors.Is(errs[1], row.want), "a hook %s: %v, %v, want %v", why, j.failure, errs[1], row.want)
 	}
+	for range 2 {
+		must.Get(s.Take(t.Context(), []core.Claim{{Key: "l", Limits: core.MustParseLimits("9/d"), Lease: time.Second}}, nil))(t)
+		h.meanwhile = runtime.Goexit // of the refill that the next request waits for
+	}
+	expect.Equal(t, s.leases.RefillsInFlight(), 0, "after a refill whose goroutine a hook has ended: refills in flight")
 }
 
 // A settlement over a client that wraps one of a Redis Cluster is done in the slot of each key, and so is what follows.
