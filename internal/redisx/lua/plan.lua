@@ -97,21 +97,17 @@ local function newPlan(text)
     else
       l = newLimit(kind, rate, capacity, unit, banned, starts)
     end
-    if op.does == reset then
-      plan.shared = true
-    elseif op.does ~= ban then
-      l.op, l.pair = op, pair
-      plan.shared = addState(pair, l) or plan.shared
-      isPlain = isPlain and pair.form ~= nil
-      table.insert(op.limits, l)
-      if l.rate > 0 then
-        table.insert(op.charged, l)
-        op.of = op.of .. l.identity
-      end
-      if op.does <= hold then
-        table.insert(plan.decided, l)
-        plan.isRead = plan.isRead and op.does ~= lend and l.algorithm.isRead
-      end
+    l.op, l.pair = op, pair
+    plan.shared = addState(pair, l) or plan.shared
+    isPlain = isPlain and pair.form ~= nil
+    table.insert(op.limits, l)
+    if l.rate > 0 then
+      table.insert(op.charged, l)
+      op.of = op.of .. l.identity
+    end
+    if op.does <= hold then
+      table.insert(plan.decided, l)
+      plan.isRead = plan.isRead and op.does ~= lend and l.algorithm.isRead
     end
   end
   plan.isPlain = isPlain and not plan.shared
