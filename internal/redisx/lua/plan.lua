@@ -93,7 +93,7 @@ local function newPlan(text)
     end
     if kind == 0 or rate == 0 then
       isPlain = false -- requests in flight are counted by what the pair holds, and rate 0 admits none
-      l = {kind = kind, rate = 0, full = rate > 0 and capacity or 0, period = 1, isStateless = true, algorithm = algorithms[kind % 24]}
+      l = {kind = kind, rate = 0, full = capacity, period = 1, isStateless = true, algorithm = algorithms[kind % 24]}
     else
       l = newLimit(kind, rate, capacity, unit, banned, starts)
     end
