@@ -126,6 +126,7 @@ func TestThePauseBeginsWithTheRefill(t *testing.T) {
 func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
+	f.entry.heard = start + 1 // before the store's clock went back
 	s.next(func() error { f.table.pass(6 * time.Second); return nil })
 	f.run()
 	f.entry.advance(f.table.now(), f.entry.terms.length)
