@@ -79,11 +79,11 @@ local function chargeAll(plan, op, cost, now)
   end
 end
 
--- aheadOf returns how many requests a loan that is admitted, the only op decided, charges ahead: at most half of what its cost leaves.
+-- aheadOf returns how many requests a loan that is admitted, the only op decided, charges ahead: at most half of what remains.
 local function aheadOf(op, now)
-  local ahead = #op.charged == #op.limits and op.final or 0
-  for _, l in ipairs(op.charged) do
-    ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l) - op.cost), 2))
+  local ahead = op.final
+  for _, l in ipairs(op.limits) do
+    ahead = min(ahead, floorDiv(max(0, report(l, now) - heldOf(l)), 2))
   end
   return ahead
 end
