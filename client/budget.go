@@ -128,7 +128,7 @@ func (b *budget) isPacedWindow(c *call, now time.Time) bool {
 	return b.kind == fixed && b.paced(c, now)
 }
 
-// expect returns the announced instant before which c will not be sent; zero if there is none.
+// expect returns the announced instant before which c will not be sent; zero if there is none ahead.
 func (b *budget) expect(c *call, now time.Time) time.Time {
 	if now.Before(b.promise) {
 		return b.promise
@@ -138,10 +138,11 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	}
 	left := b.low.least() // an upper bound: if the requests in flight are counted already, some are not among the last fifth
 	turn := c.turn - max(left-b.limit/5, 0)
-	if turn < 1 {
+	next := b.pacedAt(turn, left)
+	if turn < 1 || !next.After(now) {
 		return time.Time{}
 	}
-	return b.pacedAt(turn, left)
+	return next
 }
 
 // late returns the error for a call that waits for b.

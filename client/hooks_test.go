@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,27 @@ func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 		all.Go(func() { get(t, c, "/") })
 		synctest.Wait()
 		get(t, c, "/")
+		all.Wait()
+	})
+}
+
+// TestOnWaitIsAboutTheFuture checks that OnWait gets no instant in the past while a late response hides how many requests remain.
+func TestOnWaitIsAboutTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end, remaining := time.Now().Add(1000*time.Second).Unix(), 11
+		c := serve(func(w http.ResponseWriter, _ *http.Request) {
+			if remaining--; remaining == 8 {
+				time.Sleep(300 * time.Second)
+			}
+			write(w, 200, "X-RateLimit-Limit", "50", "X-RateLimit-Remaining", strconv.Itoa(remaining), "X-RateLimit-Reset", strconv.FormatInt(end, 10))
+		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }})
+		get(t, c, "/")
+		get(t, c, "/")
+		time.Sleep(100 * time.Second)
+		var all sync.WaitGroup
+		all.Go(func() { get(t, c, "/") })
+		time.Sleep(95 * time.Second)
+		get(t, c, "/") // until 200 s, although it would be sent at 190 s if the server had not counted the late request
 		all.Wait()
 	})
 }
