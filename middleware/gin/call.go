@@ -33,7 +33,7 @@ func (w *callWriter) Flush() {
 func (w *callWriter) Write(p []byte) (int, error) {
 	w.call.Begin()
 	n, err := w.ResponseWriter.Write(p)
-	w.call.Wrote(p[:n])
+	w.call.Wrote(p, n)
 	return n, err
 }
 
@@ -41,6 +41,6 @@ func (w *callWriter) Write(p []byte) (int, error) {
 func (w *callWriter) WriteString(s string) (int, error) {
 	w.call.Begin()
 	n, err := w.ResponseWriter.WriteString(s)
-	w.call.Wrote([]byte(s[:n]))
+	w.call.Wrote([]byte(s), n)
 	return n, err
 }

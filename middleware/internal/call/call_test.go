@@ -77,7 +77,7 @@ func statusOf(contentType string, header http.Header, parts ...[]byte) int {
 	c := Watch(w, r)
 	c.Begin()
 	for _, p := range parts {
-		c.Wrote(p)
+		c.Wrote(p, len(p))
 	}
 	return c.Status(http.StatusOK)
 }

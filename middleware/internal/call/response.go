@@ -57,8 +57,9 @@ func (c *Response) Begin() {
 	}
 }
 
-// Wrote reads a part of the body that has been written, after Begin.
-func (c *Response) Wrote(p []byte) {
+// Wrote reads a part of the body, of which n bytes have been written, after Begin. A writer that adds something to p may count it in n.
+func (c *Response) Wrote(p []byte, n int) {
+	p = p[:max(0, min(n, len(p)))]
 	if c == nil || len(p) == 0 {
 		return
 	}

@@ -25,11 +25,11 @@ func (full) FlushError() error                            { return nil }
 func (w full) ReadFrom(r io.Reader) (int64, error)        { return io.Copy(w.ResponseRecorder, r) }
 func (w full) WriteString(s string) (int, error)          { return w.ResponseRecorder.WriteString(s) }
 
-// broken is a ResponseWriter whose connection is lost.
+// broken is a ResponseWriter whose connection is lost. It counts more bytes than it gets.
 type broken struct{ http.ResponseWriter }
 
 func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
-func (broken) Write([]byte) (int, error)                    { return 1, io.ErrClosedPipe }
+func (broken) Write([]byte) (int, error)                    { return 99, io.ErrClosedPipe }
 
 // cut is a ResponseWriter whose writes may fail.
 type cut struct {
@@ -118,7 +118,7 @@ func TestWatch(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("ok"))
 	}
-	expect.Equal(t, outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}), "a connection that fails")
+	expect.Equal(t, outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 99}), "a connection that fails")
 	expect.Equal(t, outcomeOf(hijacked{likeHTTP1{full{httptest.NewRecorder()}}}, "GET", failing), (core.Outcome{Status: 418, Bytes: 2}), "a connection that is hijacked")
 
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -27,7 +27,7 @@ func (w *base) WriteHeader(status int) {
 func (w *base) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.wrote(int64(n), err)
-	w.call.Wrote(p[:n])
+	w.call.Wrote(p, n)
 	return n, err
 }
 
@@ -36,7 +36,7 @@ func (w *base) WriteString(s string) (int, error) {
 	n, err := io.WriteString(w.ResponseWriter, s)
 	w.wrote(int64(n), err)
 	if w.call != nil {
-		w.call.Wrote([]byte(s[:n]))
+		w.call.Wrote([]byte(s), n)
 	}
 	return n, err
 }
