@@ -72,7 +72,7 @@ gremlins: ## the same by gremlins, for packages that only their own tests cover 
 	@for pkg in $(GREMLINS_ON); do echo "== gremlins: $$pkg"; go run $(GREMLINS) unleash ./$$pkg --timeout-coefficient 10; done
 
 soak: ## what a night runs: fuzzing for SOAKTIME (3m) a target, a machine of 32 bits, many random draws, leases and waits for minutes, all mutants
-	GOARCH=386 go test -run '^Test(ParseLimits|LimitString)' ./core && GOARCH=386 go build ./core/... && GOARCH=386 go build -C cmd/spillgate ./...
+	GOARCH=386 go test -run '^Test(ParseLimits|LimitString|Near)' ./core ./telemetry && GOARCH=386 go build ./core/... && GOARCH=386 go build -C cmd/spillgate ./...
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
 	SPILLGATE_SOAK=1 go test -timeout 60m ./core ./internal/calendar
 	cd e2e && SPILLGATE_LEASE_FOR=5m SPILLGATE_WAIT_RATE=10 go test -race -count=5 -timeout 60m ./processes ./linearizability

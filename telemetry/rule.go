@@ -67,7 +67,7 @@ func (r *rule) count(all []core.Result, allowed bool) (denied *core.Result, woul
 		switch {
 		case result.DryRun && result.Wait > 0:
 			kind = resultWouldWait
-		case result.Allowed && result.Remaining*5 < result.Quota():
+		case result.Allowed && int64(result.Remaining)*5 < int64(result.Quota()): // an int may have 32 bits
 			kind = resultNear
 		case result.Allowed:
 		case result.DryRun:

@@ -106,7 +106,8 @@ func TestNear(t *testing.T) {
 	for range 10 {
 		ask(l, "ann")
 	}
-	wantCounts(t, tel, map[string]uint64{"allowed": 10, "r 10/1h allowed": 8, "r 10/1h near": 2})
+	ask(limited(t, tel, []core.Rule{{Name: "huge", Key: byHeader, Limits: []core.Limit{core.PerHour(1e9)}}}), "ann")
+	wantCounts(t, tel, map[string]uint64{"allowed": 11, "r 10/1h allowed": 8, "r 10/1h near": 2, "huge 1000000000/1h allowed": 1})
 }
 
 // A store that fails every call, after a millisecond of fake time.
