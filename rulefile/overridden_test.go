@@ -140,6 +140,17 @@ func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 	}
 }
 
+// asking is a log whose writer sends a request itself, as a collector of logs behind the limiter gets one.
+type asking struct {
+	bytes.Buffer
+	ask func()
+}
+
+func (a *asking) Write(p []byte) (int, error) {
+	a.ask()
+	return a.Buffer.Write(p)
+}
+
 // Behind a proxy that the file does not trust, the address is the proxy's, so no request is skipped.
 func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 	const text = "skip: {addresses: [10.0.0.0/8]}\nrules: [{key: header(X-Tenant), limits: 1/d}]\n"
@@ -147,20 +158,20 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 		"X-Forwarded-For": false, "Forwarded": false, "X-Real-Ip": false, "Via": false, "X-Forwarded-Proto": false, "Cf-Connecting-Ip": false,
 		"True-Client-Ip": false, "X-Original-Forwarded-For": false, "X-Other": true,
 	} {
-		var log bytes.Buffer
 		file := mustParse(t, text)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "10.1.2.3:4"
+		r.Header = http.Header{name: {"203.0.113.9"}, "X-Tenant": {"acme"}}
+		log := asking{ask: func() { file.Rules[0].Match(r) }}
 		l := core.Must(core.New(file.Rules, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
 		for range 3 {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.RemoteAddr = "10.1.2.3:4"
-			r.Header = http.Header{name: {"203.0.113.9"}, "X-Tenant": {"acme"}}
 			if d, err := l.Peek(r); err != nil || (len(d.Results) == 0) != skipped {
 				t.Errorf("%s: got %+v, %v; want skipped %v", name, d.Results, err, skipped)
 			}
 		}
 		lines := strings.Count(log.String(), "skip.addresses skips nobody behind a proxy")
 		if want := map[bool]int{false: 1}[skipped]; lines != want || !skipped && !strings.Contains(log.String(), "header="+name) {
-			t.Errorf("%s: logged %d lines, want %d: %s", name, lines, want, &log)
+			t.Errorf("%s: logged %d lines, want %d: %s", name, lines, want, &log.Buffer)
 		}
 		expect.True(t, len(file.Warnings) == 1 && file.Warnings[0].Line == 1 && file.Warnings[0].Column == 8,
 			"warnings %v, want one at 1:8", file.Warnings)

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/logger"
@@ -19,7 +19,7 @@ type skip struct {
 	networks  *networks
 	ip        core.KeyFunc
 	trusts    bool          // the file says which proxies to trust
-	proxied   sync.Once     // logs that a proxy is not trusted
+	proxied   atomic.Bool   // why has logged that a proxy is not trusted
 	routes    *routes.Index // nil for none
 	preflight bool
 }
@@ -47,10 +47,10 @@ func (s *skip) why(r *http.Request) string {
 		return ""
 	}
 	if header := forwardedBy(r); header != "" && !s.trusts {
-		s.proxied.Do(func() {
+		if s.proxied.CompareAndSwap(false, true) {
 			logger.Of(r.Context()).WarnContext(r.Context(), "spillgate: skip.addresses skips nobody behind a proxy that the rules file does not trust",
 				slog.String("peer", r.RemoteAddr), slog.String("header", header))
-		})
+		}
 		return ""
 	}
 	return "its address is skipped"

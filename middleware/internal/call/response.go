@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A Response finds the status in the response to a call. A nil Response belongs to a request whose status is the HTTP
@@ -150,7 +151,7 @@ var (
 	errTooLong = errors.New("the last frame is longer than 64 KiB")
 	errExtra   = errors.New("more data follows the last frame")
 	errNoJSON  = errors.New("the last envelope is no JSON")
-	logOnce    sync.Once
+	logged     atomic.Bool // that a status is unreadable
 )
 
 // Status returns the status of the call, as an HTTP status, if the HTTP status of the response is status. A call has
@@ -162,9 +163,8 @@ func (c *Response) Status(status int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	code, err := c.code(c.w.Header())
-	if err != nil {
-		logOnce.Do(func() { slog.Warn("spillgate: the status of a call is unreadable", "err", err) })
-		code = unknown
+	if err != nil && logged.CompareAndSwap(false, true) {
+		slog.Warn("spillgate: the status of a call is unreadable", "err", err)
 	}
 	return code.HTTPStatus()
 }
