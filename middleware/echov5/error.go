@@ -1,6 +1,8 @@
 package echolimit
 
 import (
+	"log/slog"
+
 	"github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
@@ -41,6 +43,9 @@ func (e *problemError) StatusCode() int { return e.page.Status }
 
 // MarshalJSON implements json.Marshaler.
 func (e *problemError) MarshalJSON() ([]byte, error) { return e.page.JSON() }
+
+// LogValue implements slog.LogValuer: slog's JSON, which echo's own logger writes, would show the page instead of the cause.
+func (e *problemError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // Unwrap returns an *echo.HTTPError.
 func (e *problemError) Unwrap() error { return e.err }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,9 +64,9 @@ func (v Version[E, C, H, M, R]) testErrorHandler(t *testing.T) {
 func (v Version[E, C, H, M, R]) testErrorHandlerThatLogs(t *testing.T) {
 	for _, row := range causes {
 		e := v.limited(row.limit, row.key)
-		var logged string
+		var log strings.Builder
 		v.SetErrorHandler(e, func(c C, err error) {
-			logged = err.Error()
+			slog.New(slog.NewJSONHandler(&log, nil)).Error("failed", "err", err)
 			v.HandleError(c, err)
 		})
 		w := serve(e, http.MethodGet, "/")
@@ -73,8 +74,8 @@ func (v Version[E, C, H, M, R]) testErrorHandlerThatLogs(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != row.status || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v %s, %v", row.why, w.Code, w.Header(), w.Body, err)
 		}
-		expect.True(t, strings.HasPrefix(logged, fmt.Sprintf("code=%d, message=%s", row.status, http.StatusText(row.status))),
-			"%s: logged %q", row.why, logged)
+		expect.True(t, strings.Contains(log.String(), fmt.Sprintf(`"err":"code=%d, message=%s`, row.status, http.StatusText(row.status))),
+			"%s: logged %s", row.why, &log)
 	}
 }
 
