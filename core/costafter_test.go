@@ -141,7 +141,7 @@ func TestObserversOfSettlements(t *testing.T) {
 	var request *http.Request
 	serve(t, l, func(r *http.Request, g *core.Guard) {
 		request = r
-		g.Settle(core.Outcome{Status: 201, Bytes: 10})
+		g.Settle(core.Outcome{Cost: 77, Status: 201, Bytes: 10})
 	})
 	s.want(t, "a 1→3", "b 5→5")
 	must.True(t, len(seen.seen) == 2 && seen.seen[0].Outcome == nil, "observers saw %+v, want the decision, then the settlement", seen.seen)

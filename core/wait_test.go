@@ -442,6 +442,14 @@ func TestManyBeginToWaitAtOnce(t *testing.T) {
 			t.Errorf("%d admitted, %d denied; want 1 at once, 5 after a wait and 14 denied", admitted, denied)
 		}
 		expect.Equal(t, s.settles, 0, "denied requests had booked turns, which others might not get; settlements")
+		s.take = func() { time.Sleep(time.Second) }
+		for i := range 6 {
+			claims := []core.Claim{{Rule: job.Rule, Key: fmt.Sprint(i)}, {Rule: "free", Key: "k", Limits: []core.Limit{core.PerHour(9)}}}
+			all.Go(func() { _, _ = l.Wait(t.Context(), claims...) })
+			synctest.Wait()
+		}
+		expect.Equal(t, s.maxWait, time.Hour, "share a key only under a rule for which nobody waits; MaxWait of the last")
+		all.Wait()
 	})
 }
 

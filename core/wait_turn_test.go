@@ -244,8 +244,9 @@ func TestContextEndsBeforeTheHold(t *testing.T) {
 				"%d takes, %d settles, %d held, %d wait", s.takes-takes, s.settles-settles, s.Stats().Held, l.StoreHealth().Waiting)
 		}
 		begun := time.Now()
-		d, err := l.Wait(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "places", Key: "const:all", Hold: true})
-		expect.True(t, err == nil && d.Allowed && time.Since(begun) == 58*time.Second && s.Stats().Held == 1,
+		d, err := l.Wait(t.Context(), core.Claim{Rule: "r", Key: "const:all"}, core.Claim{Rule: "places", Key: "const:all", Hold: true},
+			core.Claim{Rule: "tightest", Key: "k", Limits: core.MustParseLimits("1/2h;ban=3h")}) // charged at the turn
+		expect.True(t, err == nil && d.Allowed && time.Since(begun) == 58*time.Second && d.At.Add(d.Wait).Equal(time.Now()) && s.Stats().Held == 1,
 			"%+v, %v after %v, %d held, want that the turn comes as if nobody had been canceled", d, err, time.Since(begun), s.Stats().Held)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
