@@ -143,10 +143,8 @@ func peerOf(r *http.Request) Pair {
 		return Pair{}
 	case isPrivate(ip):
 		return Pair{Key: r.RemoteAddr}
-	case ip.Is6():
-		network, _ := ip.Prefix(64)
-		return Pair{Key: network.String()}
 	default:
-		return Pair{Key: ip.String()}
+		network, _ := ip.Prefix(min(ip.BitLen(), 64))
+		return Pair{Key: network.String()}
 	}
 }
