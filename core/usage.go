@@ -103,12 +103,10 @@ func (a *asked) usage(r *http.Request, c *receipt) (ok bool, err error) {
 		return false, nil
 	}
 	defer recovered(&err)
-	err = a.identify(r)
-	switch {
-	case c.extra != nil && c.extra.route != nil:
-		c.extra.route = nil
-		return false, nil
-	case errors.Is(err, ErrNoKey), errors.Is(err, errNoRouter):
+	if err = a.identify(r); c.extra != nil && c.extra.route != nil {
+		c.extra.route, err = nil, ErrNoKey
+	}
+	if errors.Is(err, ErrNoKey) || errors.Is(err, errNoRouter) {
 		return false, nil
 	}
 	return err == nil, err
