@@ -69,11 +69,10 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 	if made := d.receipts(); before != nil && len(made) > 0 {
 		known, _ := FromContext(ctx)
 		added := slices.DeleteFunc(slices.Clone(made), func(c *receipt) bool { return slices.Contains(known.receipts(), c) })
-		switch len(added) {
-		case 0:
+		if len(added) == 0 {
 			return ctx
-		case len(made):
-		default:
+		}
+		if len(added) < len(made) {
 			d = decisionOf(added)
 		}
 	}
