@@ -170,15 +170,11 @@ func (c *receipt) resultsIn(room *[1]Result) []Result {
 	return nil
 }
 
-// keep records what a store answered to the claims of c. It keeps the slice, unless that has only one result.
+// keep records what a store answered to the claims of c. It keeps the slice, unless answer has room for what that says.
 func (c *receipt) keep(results []Result) {
-	if len(results) == 1 {
-		if c.decided = c.single && c.answer.pack(&results[0], &c.claim[0]); c.decided {
-			return
-		}
-		results = slices.Clone(results)
+	if c.decided = c.single && len(results) == 1 && c.answer.pack(&results[0], &c.claim[0]); !c.decided {
+		c.more().results = results
 	}
-	c.decided, c.more().results = false, results
 }
 
 // record records what the store's answer means for the claims.
