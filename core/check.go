@@ -170,8 +170,7 @@ func (a *asked) replaceLimits(r *http.Request, key string) (err error) {
 		return nil
 	}
 	a.set = limitSetOf(limits)
-	err = a.set.err
-	if err == nil && a.rule.MaxWait > 0 {
+	if err = a.set.err; err == nil {
 		err = a.set.cannotWait(a.rule.MaxWait)
 	}
 	return within(callback, err)

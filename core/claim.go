@@ -86,10 +86,7 @@ func (s *limitSet) timing(lease, maxWait time.Duration, hold bool, what, held st
 	if maxWait != 0 && lease != 0 {
 		wrong("max wait must be 0 for a %s with a lease, got %v", what, maxWait)
 	}
-	if maxWait != 0 && !s.waits {
-		errs = append(errs, s.cannotWait(maxWait))
-	}
-	return allOf(errs...)
+	return allOf(allOf(errs...), s.cannotWait(maxWait))
 }
 
 // A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.

@@ -15,22 +15,30 @@ import (
 type limitSet struct {
 	limits   []Limit
 	compiled []algorithm.Limit
-	err      error // not nil if a limit is invalid; then compiled must not be used
+	err      error // not nil if a limit is invalid; then only limits may be used
 	smallest int   // capacity, at least 1: the estimated cost of a rule with CostAfter must not deny its request forever
-	waits    bool  // requests can wait for their turn under all of them
 	inFlight bool  // one of them is of requests in flight
 }
 
-// newLimitSet compiles limits, which must not change afterwards.
+// newLimitSet compiles limits, which must not change afterwards. It checks them one by one and together: two limits of one rule
+// with the same algorithm and period would share their state.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, smallest: math.MaxInt, waits: true}
-	s.compiled, s.err = compileLimits(limits)
-	for i := range limits {
-		s.waits = s.waits && limits[i].canWait()
-		if limits[i].Algorithm == InFlight {
+	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), smallest: math.MaxInt}
+	if len(limits) > maxLimits {
+		s.err = invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
+		return s
+	}
+	for i, l := range limits {
+		if l.Algorithm == InFlight {
 			s.inFlight = true
 		} else {
-			s.smallest = min(s.smallest, max(limits[i].Capacity(), 1))
+			s.smallest = min(s.smallest, max(l.Capacity(), 1))
+		}
+		var mistakes error
+		s.compiled[i], mistakes = l.compile()
+		s.err = allOf(s.err, within(fmt.Sprintf("limit %d", i+1), mistakes))
+		for j := range i {
+			s.err = allOf(s.err, sameState(j, i, limits[j], l))
 		}
 	}
 	return s
@@ -71,25 +79,6 @@ func (s *limitSet) of(limits []Limit) *limitSet {
 	return limitSetOf(limits)
 }
 
-// compileLimits compiles limits, and checks them one by one and together. Two limits of one rule with the same algorithm
-// and period would share their state.
-func compileLimits(limits []Limit) (compiled []algorithm.Limit, err error) {
-	compiled = make([]algorithm.Limit, len(limits))
-	if len(limits) > maxLimits {
-		return compiled, invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
-	}
-	for i := range limits {
-		var mistakes error
-		if compiled[i], mistakes = limits[i].compile(); mistakes != nil {
-			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
-		}
-		for j := range i {
-			err = allOf(err, sameState(j, i, limits[j], limits[i]))
-		}
-	}
-	return compiled, err
-}
-
 // sameState returns an error if limits i and j, which are a and b, would share their state in a pair.
 func sameState(i, j int, a, b Limit) error {
 	a, b = a.normalized(), b.normalized()
@@ -104,10 +93,10 @@ func sameState(i, j int, a, b Limit) error {
 	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, a.Algorithm, a.Period)
 }
 
-// cannotWait returns an error that says under which limits of s no request can wait.
+// cannotWait returns an error that says under which limits of s no request can wait, unless d is 0.
 func (s *limitSet) cannotWait(d time.Duration) (err error) {
 	for i := range s.limits {
-		if l := &s.limits[i]; !l.canWait() {
+		if l := &s.limits[i]; d != 0 && !l.canWait() {
 			err = allOf(err, invalid("max wait %v needs token buckets without a ban, got limit %d, %v", d, i+1, *l))
 		}
 	}

@@ -50,11 +50,12 @@ func ParseLimits(s string) ([]Limit, error) {
 		l, err := parseLimit(strings.TrimSpace(word))
 		limits, errs = append(limits, l), append(errs, err)
 	}
-	if err := allOf(errs...); err != nil {
-		return nil, prefix(err)
+	err := allOf(errs...)
+	if err == nil {
+		err = within(fmt.Sprintf("limits %q", s), newLimitSet(limits).err)
 	}
-	if _, err := compileLimits(limits); err != nil {
-		return nil, prefix(within(fmt.Sprintf("limits %q", s), err))
+	if err != nil {
+		return nil, prefix(err)
 	}
 	return limits, nil
 }
