@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/calendar"
 )
 
@@ -52,12 +51,6 @@ func (c Calendar) Window(t time.Time) (start, end time.Time) {
 
 // hasFrom reports whether windows of c may start on different days.
 func (c *Calendar) hasFrom() bool { return c.Unit == CalendarWeek || c.Unit == CalendarMonth }
-
-// id returns a number that identifies c.
-func (c *Calendar) id() uint64 {
-	one := Limit{Calendar: *c}.normalized().Calendar
-	return algorithm.CalendarID(uint64(one.Unit), uint64(one.From), one.Zone)
-}
 
 // windows returns the windows of c, which is valid, in microseconds. It remembers the last one.
 func (c *Calendar) windows() func(at int64) (start, end int64) {

@@ -202,9 +202,10 @@ func (l Limit) compile() (algorithm.Limit, error) {
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
 		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
 	}
-	switch {
-	case l.Calendar.Unit != 0:
-		c.Algorithm, c.Calendar, c.Windows = algorithm.FixedWindow, l.Calendar.id(), l.Calendar.windows()
+	switch on := l.normalized().Calendar; {
+	case on.Unit != 0:
+		c.Algorithm, c.Windows = algorithm.FixedWindow, on.windows()
+		c.Calendar = algorithm.CalendarID(uint64(on.Unit), uint64(on.From), on.Zone)
 	case l.Algorithm == SlidingWindow:
 		c.Width = l.Width().Microseconds()
 	}
