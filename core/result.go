@@ -106,16 +106,13 @@ func (r *Result) recoverAfter() time.Duration {
 }
 
 // instant returns d.At: the instant of the tightest result. Instants differ only if several servers have decided.
-func (d *Decision) instant() time.Time {
-	for i := 1; i < len(d.Results); i++ {
-		if d.Results[i].At != d.Results[0].At { // one store sets the same Time in all; Equal takes longer
+func (d *Decision) instant() (at time.Time) {
+	for i := range d.Results {
+		if at = d.Results[i].At; at != d.Results[0].At { // one store sets the same Time in all; Equal takes longer
 			return d.Results[max(d.tightest(), 0)].At
 		}
 	}
-	if len(d.Results) == 0 {
-		return time.Time{}
-	}
-	return d.Results[0].At
+	return at
 }
 
 // availableAfter returns a time after which at least cost is available. The time is exact for a TokenBucket and for a
