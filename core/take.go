@@ -115,12 +115,9 @@ func (s *ruleset) completeOne(a *asked, claim *Claim) error {
 	return nil
 }
 
-// noLimits are the limits of a claim that has none and no rule.
-var noLimits = newLimitSet(nil)
-
 // with returns a copy of rule, or a new rule if that is nil, with the Lease and the MaxWait of a claim.
 func (rule *activeRule) with(name string, lease, maxWait time.Duration) *activeRule {
-	own := &activeRule{set: noLimits, hash: memory.RuleOf(name)}
+	own := &activeRule{set: limitSetOf(nil), hash: memory.RuleOf(name)}
 	if rule != nil {
 		*own = *rule
 	}
