@@ -79,20 +79,18 @@ type Grants struct {
 	Last []Granted         // at most 100, the newest first
 }
 
-// keptGrants is how many grants a limiter remembers.
-const keptGrants = 100
-
 type grants struct {
 	mu sync.Mutex
 	Grants
 }
 
 func (s *grants) add(g Granted) {
+	const most = 100
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Made == nil {
 		s.Made = make(map[string]uint64) // bounded by the names of rules
 	}
 	s.Made[g.Rule]++
-	s.Last = append([]Granted{g}, s.Last[:min(len(s.Last), keptGrants-1)]...)
+	s.Last = append([]Granted{g}, s.Last[:min(len(s.Last), most-1)]...)
 }

@@ -21,7 +21,7 @@ type reporter struct {
 
 	mu    sync.Mutex
 	lines map[failureKind]failureLine // bounded by the names of rules
-	costs []string                    // the rule names that costIgnored has logged, at most maxCosts
+	costs []string                    // the rule names that costIgnored has logged
 }
 
 // Failures of one failureKind are counted and logged together.
@@ -78,13 +78,11 @@ func (p *reporter) panicked(ctx context.Context, v any, stack []byte) {
 	p.write(ctx, failureKind{msg: "spillgate: observer panicked"}, slog.LevelError, attrs)
 }
 
-// maxCosts bounds the rule names that costIgnored logs: handlers may take names from requests.
-const maxCosts = 100
-
 // costIgnored logs that SetCost had no effect for a rule name, once for each name.
 func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
+	const most = 100 // handlers may take names from requests
 	p.mu.Lock()
-	due := len(p.costs) < maxCosts && !slices.Contains(p.costs, rule)
+	due := len(p.costs) < most && !slices.Contains(p.costs, rule)
 	if due {
 		p.costs = append(p.costs, rule)
 	}
