@@ -115,9 +115,6 @@ func (g *Guard) Settle(o Outcome) {
 		}
 		return final, true
 	})
-	if len(held) == 0 {
-		return
-	}
 	e := ending{request: r, outcome: o}
 	e.outcome.Cost = 0
 	for i := range held {
@@ -153,6 +150,9 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 // store fails, settleAll also charges the costs that FailLocal rules held to the fallback. The store charges them when their
 // holds end.
 func (c *receipt) settleAll(ctx context.Context, own []Settlement, e ending) error {
+	if len(own) == 0 {
+		return nil
+	}
 	l, store := c.limiter, c.storeOf(own)
 	took, err := store.settle(ctx, own)
 	held := slices.DeleteFunc(own, func(s Settlement) bool { return !s.Held })

@@ -57,15 +57,13 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 		own := c.unsettled(nil, func(_ int, a *asked) (int, bool) {
 			return cost, a.by == by && (rule == "" || rule == a.rule.Name)
 		})
-		if len(own) > 0 {
-			var e ending
-			for i := range own {
-				if own[i].Held {
-					e.outcome.Cost = addCosts(e.outcome.Cost, max(own[i].Cost, 1))
-				}
+		var e ending
+		for i := range own {
+			if own[i].Held {
+				e.outcome.Cost = addCosts(e.outcome.Cost, max(own[i].Cost, 1))
 			}
-			errs = append(errs, c.settleAll(ctx, own, e))
 		}
+		errs = append(errs, c.settleAll(ctx, own, e))
 	}
 	return errors.Join(errs...)
 }
