@@ -238,18 +238,17 @@ func optionMistake(option string, twice bool) error {
 func periodMistake(period string) error {
 	unit := strings.TrimLeft(period, "0123456789 ")
 	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "month", "year"), "")
-	switch strings.ToLower(unit) {
-	case "mo", "mon":
-		hint = "; did you mean month?"
-	case "y", "yr":
-		hint = "; did you mean year?"
-	case "month", "months":
-		hint = "; months differ in length: want month, or days, such as 90d"
-	case "year", "years":
-		hint = "; years differ in length: want year, or days, such as 730d"
-	}
-	if strings.Contains(unit, "/") {
+	switch name := strings.ToLower(unit); {
+	case strings.Contains(unit, "/"):
 		hint = "; limits are separated by commas"
+	case name == "mo" || name == "mon":
+		hint = "; did you mean month?"
+	case name == "y" || name == "yr":
+		hint = "; did you mean year?"
+	case calendarNames[name] == CalendarMonth:
+		hint = "; months differ in length: want month, or days, such as 90d"
+	case calendarNames[name] == CalendarYear:
+		hint = "; years differ in length: want year, or days, such as 730d"
 	}
 	return invalid("period %q is not a duration, such as s, 15m, 500ms or day%s", period, hint)
 }
