@@ -85,12 +85,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		o.Kind, o.DryRun, o.MaxWait = kindOf(c.Peek, c.Hold), c.DryRun, c.MaxWait.Microseconds()
 		limits += len(compiled)
 	}
-	var one [1]memory.Answer
-	answers := one[:]
-	if limits != 1 { // a larger room takes time to clear
-		var room [8]memory.Answer
-		answers = slices.Grow(room[:0], limits)[:limits]
-	}
+	answers := roomFor(limits)
 	at, _ := m.store.Do(ops, answers) // only grants fail
 	now := m.store.Time(at)
 	for i := range claims {
@@ -102,6 +97,14 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		}
 	}
 	return dst, nil
+}
+
+// roomFor is inlined, so that the room is on the caller's stack.
+func roomFor(limits int) []memory.Answer {
+	if limits == 1 { // a larger room takes time to clear
+		return new([1]memory.Answer)[:]
+	}
+	return slices.Grow(new([8]memory.Answer)[:0], limits)[:limits]
 }
 
 func kindOf(peek, hold bool) memory.Kind {
@@ -135,15 +138,10 @@ func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
 		limits += len(o.Limits)
 		n++
 	}
-	var one [1]memory.Answer
-	answers := one[:]
-	if limits != 1 { // a larger room takes time to clear
-		var room [8]memory.Answer
-		answers = slices.Grow(room[:0], limits)[:limits]
-	}
+	answers := roomFor(limits)
 	instant, _ := m.store.Do(ops[:n], answers) // only grants fail
-	if c.decided = c.single && limits == 1 && !m.store.ClockWasSet() && one[0].Usage.Granted|one[0].Usage.Over == 0; c.decided {
-		c.answer.at, c.answer.wait, c.answer.left = instant, one[0].Wait-one[0].Retry, one[0].Usage.Left
+	if c.decided = c.single && limits == 1 && !m.store.ClockWasSet() && answers[0].Usage.Granted|answers[0].Usage.Over == 0; c.decided {
+		c.answer.at, c.answer.wait, c.answer.left = instant, answers[0].Wait-answers[0].Retry, answers[0].Usage.Left
 		return
 	}
 	at := m.store.Time(instant)
