@@ -108,6 +108,7 @@ type Settlement struct {
 	set   *limitSet   // Limits, compiled, if a limiter has done so
 	rule  *activeRule // that made the claim, if a limiter did
 	local bool        // the fallback decided the claim
+	asked int         // the cost that was held or, if the handler called SetCost, the cost that it set
 }
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not

@@ -116,11 +116,9 @@ func (g *Guard) Settle(o Outcome) {
 		return final, true
 	})
 	e := ending{request: r, outcome: o}
-	e.outcome.Cost = 0
 	for i := range held {
 		s := &held[i]
-		o.Cost = s.Final
-		e.outcome.Cost = addCosts(e.outcome.Cost, o.Cost)
+		s.asked, o.Cost = s.Final, s.Final
 		var mistake error
 		if s.Final, mistake = finalCost(s.rule.CostAfter, r, o, s.Cost); mistake != nil {
 			e.err = allOf(e.err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))

@@ -59,8 +59,8 @@ func (o *Observation) release() {
 // An ending is how a request that held something has ended, for observers.
 type ending struct {
 	request *http.Request
-	outcome Outcome
-	err     error // the error of a CostAfter
+	outcome Outcome // its Cost does not count
+	err     error   // the error of a CostAfter
 }
 
 // observe calls the observers for a request, and logs err if the request was not decided. They may keep room. took is how long
@@ -93,14 +93,15 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room
 // observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the store's error.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	o := observations.Get().(*Observation)
+	e.outcome.Cost = 0
 	for i := range held {
 		s := &held[i]
 		o.Claims = append(o.Claims, Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: true, Lease: s.Lease})
 		o.Charged = addCosts(o.Charged, s.Final)
+		e.outcome.Cost = addCosts(e.outcome.Cost, s.asked)
 	}
 	o.Decision = c.view(new([1]Result))
-	outcome := e.outcome
-	o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
+	o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &e.outcome
 	l.notify(ctx, o, 0)
 	if e.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))

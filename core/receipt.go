@@ -230,7 +230,7 @@ func (c *receipt) settlements(dst []Settlement, i, final int, own []Result) []Se
 	a := &c.claims()[i]
 	s := Settlement{
 		Rule: a.rule.Name, Key: a.key, Limits: a.set.limits, At: own[0].At, Cost: a.cost, DryRun: a.dryRun, Held: a.hold,
-		Lease: a.rule.Lease, MaxWait: a.rule.MaxWait, Final: final, set: a.set, rule: a.rule, local: a.by == byFallback,
+		Lease: a.rule.Lease, MaxWait: a.rule.MaxWait, Final: final, set: a.set, rule: a.rule, local: a.by == byFallback, asked: max(a.cost, 1),
 	}
 	if e := c.extra; e != nil && !e.renewed[i].IsZero() {
 		s.At = e.renewed[i]

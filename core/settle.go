@@ -57,13 +57,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 		own := c.unsettled(nil, func(_ int, a *asked) (int, bool) {
 			return cost, a.by == by && (rule == "" || rule == a.rule.Name)
 		})
-		var e ending
-		for i := range own {
-			if own[i].Held {
-				e.outcome.Cost = addCosts(e.outcome.Cost, max(own[i].Cost, 1))
-			}
-		}
-		errs = append(errs, c.settleAll(ctx, own, e))
+		errs = append(errs, c.settleAll(ctx, own, ending{}))
 	}
 	return errors.Join(errs...)
 }
