@@ -134,6 +134,7 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 		return "algorithm", true
 	}
 	name, value, _ := strings.Cut(option, "=")
+	n, isCount := parseCount(value)
 	switch name = strings.TrimSpace(name); {
 	case option == "calendar":
 		return option, true
@@ -143,10 +144,7 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 	case name == "ban":
 		l.Ban, ok = parsePeriod(strings.TrimSpace(value))
 		return name, ok && l.Ban > 0
-	}
-	n, ok := parseCount(value)
-	switch {
-	case !ok || n == 0:
+	case !isCount || n == 0:
 		return "", false
 	case name == "burst":
 		l.Burst = n
