@@ -7,18 +7,17 @@ import (
 	"weak"
 )
 
-// sharers are the limiters of this process that use WithStore or WithFallback. Limiters that share a store share the state of
-// rules with the same name, so New returns an error if two of them give such a rule different limits.
+// sharers are the limiters of this process that use WithStore or WithFallback: see WithStore.
 var sharers registry
 
-// A registry knows limiters. It does not prevent the garbage collector from freeing them, and forgets them when it is used next.
+// A registry knows limiters until they have been garbage collected.
 type registry struct {
 	mu       sync.Mutex
 	limiters []weak.Pointer[Limiter]
 }
 
 // add registers l with the given stores, unless there are errs already or a rule of l differs in its limits from the rule of the same
-// name in another limiter with one of them: it returns errs and these. A limiter counts until it has been garbage collected.
+// name in another limiter with one of them: it returns errs and these.
 func (g *registry) add(l *Limiter, errs []error, given ...Store) []error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
