@@ -51,9 +51,8 @@ func (l *Limiter) decideOnce(ctx context.Context, c *receipt, most time.Duration
 }
 
 // decideWithoutStore decides the claims of c, which the store did not decide because of cause. A denial that the store
-// remembers stands. Otherwise, the failure modes of the rules decide: the fallback decides the FailLocal claims together, and
-// FailOpen claims get no results. Until the breaker has opened, the fallback decides FailOpen claims too: one lost reply does not
-// lift a limit. If too many calls are in flight, it decides all claims: otherwise a client that floods the store would open the
+// remembers stands. Otherwise, the failure modes of the rules decide; FailOpen claims get no results once the breaker has opened.
+// If too many calls are in flight, the fallback decides all claims: otherwise a client that floods the store would open the
 // FailOpen rules to itself and close the FailClosed rules to everybody.
 func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, most time.Duration, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
@@ -97,7 +96,7 @@ func (k *storeClient) take(ctx context.Context, c *receipt, by decider, most tim
 	}
 	q := newQuestion(c, by, most)
 	results, local, err := k.takeLocal(q)
-	if !local {
+	if !local && err == nil {
 		took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
 			if results, err = k.store.Take(ctx, q.claims, q.results); err == nil {
 				err = q.check(results)
@@ -206,12 +205,11 @@ func (q *question) check(results []Result) error {
 	return nil
 }
 
-// takeLocal reports false if the store has to be asked.
+// takeLocal reports false, without an error, if the store has to be asked.
 func (k *storeClient) takeLocal(q *question) (results []Result, ok bool, err error) {
 	if k.local == nil {
 		return nil, false, nil
 	}
-	defer func() { ok = ok || err != nil }() // a store that panics decides
 	defer storePanicked(&err)
 	if results, ok = k.local.TakeLocal(q.claims, q.results); ok {
 		err = q.check(results)
