@@ -47,9 +47,8 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 // UsageOf returns what a key has left under one rule of l: a peek for a cost of 1, which charges nothing and calls no
 // observer. It is for a support console: what a customer has left under a rule, without a request of the customer.
 //
-// Pass the limits that apply to the key. If you pass none, UsageOf uses the limits that the rule's Override returns for
-// the key, if any, or else the rule's own limits. For a key without an Override, a rule with a Tier needs limits, as in
-// Take. UsageOf returns the same errors as Grant. If the store is down, Decision.Degraded says so, as for Peek.
+// Pass the limits that apply to the key, or none, as for Grant. UsageOf returns the same errors as Grant. If the store is
+// down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) UsageOf(ctx context.Context, rule, key string, limits ...Limit) (Decision, error) {
 	own, err := l.ofKey("usage", rule, key, limits)
 	if err != nil {
