@@ -191,7 +191,8 @@ var methods = []string{
 // correction. It returns "" if the pattern is correct.
 func misspelt(text, method, host, rest string, hasPath bool) string {
 	upper := strings.ToUpper(method)
-	before, _, query := strings.Cut(rest, "?")
+	mark := strings.IndexAny(rest, "?#")
+	before := rest[:max(mark, 0)]
 	switch {
 	case text == "":
 		return fmt.Sprintf("route %q is empty; want a pattern such as %q or %q", text, "POST /login", "/api/")
@@ -207,14 +208,22 @@ func misspelt(text, method, host, rest string, hasPath bool) string {
 		return fmt.Sprintf("route %q can never match: its method is not in upper case; did you mean %q?", text, upper+text[len(method):])
 	case upper == "*" || upper == "ANY" || upper == "ALL":
 		return fmt.Sprintf("route %q has no method of HTTP; a pattern without one is for all methods: did you mean %q?", text, host+"/"+rest)
-	case strings.Contains(method, "|"):
-		return fmt.Sprintf("route %q has several methods; write a pattern for each, such as %q", text, upper[:strings.Index(upper, "|")]+" "+host+"/"+rest)
+	case strings.ContainsAny(method, "|,") && !strings.Contains(method, "/"), strings.ContainsAny(host, " \t"):
+		first, _, _ := strings.Cut(strings.ReplaceAll(upper, ",", "|"), "|")
+		host = host[strings.LastIndexAny(host, " \t")+1:]
+		return fmt.Sprintf("route %q has several methods; write a pattern for each, such as %q", text, first+" "+host+"/"+rest)
 	case slices.Contains(methods, host):
 		return fmt.Sprintf("route %q has a method in place of a host; did you mean %q?", text, host+" /"+rest)
+	case strings.Contains(rest, " /"), strings.Contains(rest, ",/"), strings.HasPrefix(method, "/"):
+		slash := strings.Index(text, "/")
+		return fmt.Sprintf("route %q has several patterns; write each by itself, such as %q", text, text[:slash+strings.IndexAny(text[slash:], ", \t")])
 	case strings.HasSuffix(host, ":") && strings.HasPrefix(rest, "/"):
 		return fmt.Sprintf("route %q can never match: it has a scheme; did you mean %q?", text, strings.Replace(text, host+"//", "", 1))
-	case query && strings.Count(before, "{") == strings.Count(before, "}"):
-		return fmt.Sprintf("route %q has a query, which is no part of a path; did you mean %q? A literal ? is %%3F", text, strings.TrimSuffix(text, rest)+before)
+	case strings.ContainsFunc(host, inNoHost):
+		return fmt.Sprintf("route %q has no valid host: %q may have ASCII letters, digits, dots and hyphens only; did you mean %q?", text, host, strings.TrimLeft(method+" /"+rest, " "))
+	case mark >= 0 && strings.Count(before, "{") == strings.Count(before, "}"):
+		what := map[byte]string{'?': "query", '#': "fragment"}[rest[mark]]
+		return fmt.Sprintf("route %q has a %s, which is no part of a path; did you mean %q? A literal %c is %%%X", text, what, strings.TrimSuffix(text, rest)+before, rest[mark], rest[mark])
 	case !isClean("/" + rest):
 		return fmt.Sprintf("route %q can never match: its path is not clean; did you mean %q?", text, strings.TrimSuffix(text, "/"+rest)+cleaned("/"+rest))
 	}
@@ -235,7 +244,7 @@ func cleaned(p string) string {
 
 // otherSyntax returns a mistake if a pattern has the wildcards of other routers, which http.ServeMux reads literally.
 func otherSyntax(text, rest string) string {
-	segments := strings.Split(rest, "/")
+	segments := strings.Split(strings.ReplaceAll(rest, ".+", ".*"), "/")
 	wild := false
 	for i, s := range segments {
 		switch {
@@ -245,12 +254,21 @@ func otherSyntax(text, rest string) string {
 				name = name[:end] // without an extension or an expression
 			}
 			segments[i], wild = "{"+name+"}", true
-		case !strings.Contains(s, "*") || s[0] == '{':
+		case strings.HasPrefix(s, "{"):
+		case strings.HasPrefix(s, "^"), strings.HasSuffix(s, "$"):
+			segments[i], wild = strings.Trim(s, "^$"), true
+		case strings.ContainsAny(s, `|<>[]\`):
+			name := strings.Trim(s, "<>[]")
+			if name == "" || strings.ContainsFunc(name, isNoLetter) {
+				name = "name"
+			}
+			segments[i], wild = "{"+name+"}", true
+		case !strings.Contains(s, "*"):
 		case i < len(segments)-1:
 			segments[i], wild = "{name}", true
 		default:
 			prefix, _, _ := strings.Cut(s, "*")
-			segments[i], wild = strings.TrimRight(prefix, "."), true
+			segments[i], wild = strings.TrimRight(prefix, ".("), true
 			if segments[i] != "" {
 				segments[i] += "/"
 			}
@@ -260,7 +278,11 @@ func otherSyntax(text, rest string) string {
 		return ""
 	}
 	meant := strings.TrimSuffix(text, rest) + strings.Join(segments, "/")
-	return fmt.Sprintf("route %q has a wildcard of another router; did you mean %q? A literal : is %%3A, a literal * is %%2A", text, meant)
+	return fmt.Sprintf("route %q has a wildcard of another router; did you mean %q? A literal : is %%3A, a literal * is %%2A, and so on", text, meant)
+}
+
+func inNoHost(c rune) bool {
+	return c > unicode.MaxASCII || isNoLetter(c) && !strings.ContainsRune(".-:[]", c)
 }
 
 func isNoLetter(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }
