@@ -238,9 +238,9 @@ func TestWatchLogsWhatChanges(t *testing.T) {
 }
 
 func TestWatchMistakes(t *testing.T) {
-	for _, o := range []rulefile.Options{{Interval: -1}, {}} {
+	for _, o := range []rulefile.Options{{Interval: -1}, {Interval: 30}, {}} {
 		var l *core.Limiter
-		if o.Interval < 0 {
+		if o.Interval != 0 {
 			l = core.Must(core.New(mustParse(t, rate(1)).Rules))
 		}
 		err := rulefile.Watch(t.Context(), "f", l, program, o)

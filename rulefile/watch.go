@@ -15,7 +15,7 @@ import (
 
 // Options change how Watch works.
 type Options struct {
-	Interval time.Duration // between two reads of the file; 0 means 1s
+	Interval time.Duration // between two reads of the file, at least 1ms; 0 means 1s
 	Log      *slog.Logger  // nil means slog.Default()
 
 	// Also are rules of the program that apply together with the rules of the file: each load swaps both as one set.
@@ -42,8 +42,8 @@ type Options struct {
 //
 // It returns an error only for invalid arguments, such as rules in Options.Also that core.New would not accept.
 func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
-	if l == nil || o.Interval < 0 {
-		return fmt.Errorf("spillgate: %w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
+	if l == nil || o.Interval != 0 && o.Interval < time.Millisecond {
+		return fmt.Errorf("spillgate: %w: Watch needs a limiter and an interval of 0 or at least 1ms, got %v", core.ErrInvalid, o.Interval)
 	}
 	var err error
 	if o.Also, err = checked(o.Also); err != nil {

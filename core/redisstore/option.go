@@ -6,6 +6,9 @@ import "strings"
 // can find the identities.
 const minSecret = 16
 
+// maxDenyCache is the size of the largest deny cache, whose slots take 256 MB.
+const maxDenyCache = 1 << 24
+
 // An Option changes how a Store works.
 type Option func(*config)
 
@@ -36,8 +39,8 @@ func WithKeySecret(secret []byte) Option {
 	}
 }
 
-// WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns
-// the cache off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs
+// WithDenyCache sets how many denied requests the store remembers in this process, at most 16,777,216; the default is 4,096,
+// and 0 turns the cache off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs
 // no round trips. The cache never admits a request. It remembers a denial with the costs and limits of the request,
 // until the shortest of the request's waits is over, and for at most 1s. A remembered denial ends when this store
 // charges, refunds, bans or resets any key of the request, or grants requests to it. A Reset, a Refund or a Grant by
@@ -50,6 +53,9 @@ func WithDenyCache(n int) Option {
 	return func(c *config) {
 		if n < 0 {
 			c.invalid("WithDenyCache: size must not be negative, got %d; 0 turns the cache off", n)
+		}
+		if n > maxDenyCache {
+			c.invalid("WithDenyCache: size must be at most %d, got %d", maxDenyCache, n)
 		}
 		c.DenyCache = n
 	}

@@ -62,6 +62,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		`prefix "a\x7f" must be printable`:       redisstore.New(client, redisstore.WithPrefix("a\x7f")),
 		"at least 16 bytes, got 15":              redisstore.New(client, redisstore.WithKeySecret(make([]byte, 15))),
 		"must not be negative, got -1":           redisstore.New(client, redisstore.WithDenyCache(-1)),
+		"must be at most 16777216, got 16777217": redisstore.New(client, redisstore.WithDenyCache(1<<24+1)),
 		"leave the option out\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(-1)),
 	} {
 		ctx := context.Background()
