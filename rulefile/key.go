@@ -132,7 +132,7 @@ func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 	k.offset++ // (
 	if name == "first" || name == "join" {
 		before := *k.forms
-		keys := k.keys(depth)
+		keys := k.keys(depth, name == "first")
 		if name == "join" {
 			*k.forms = before
 			k.forms.add("join:")
@@ -166,14 +166,21 @@ func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 	})
 }
 
-// keys reads keys that are separated by commas, and the parenthesis after them.
-func (k *keyReader) keys(depth int) (keys []core.KeyFunc) {
+// keys reads keys that are separated by commas, and the parenthesis after them. It warns of keys behind the first one that every
+// request has.
+func (k *keyReader) keys(depth int, first bool) (keys []core.KeyFunc) {
 	for !k.wrong {
+		k.skipSpace()
+		start := k.offset
 		keys = append(keys, k.key(depth+1))
+		one := k.at.text[start:k.offset]
 		k.skipSpace()
 		switch {
 		case k.wrong:
 		case strings.HasPrefix(k.rest(), ","):
+			if first && (one == "ip" || one == "method" || strings.HasPrefix(one, "const(")) {
+				k.warn(k.at.within(start), fmt.Sprintf("key: every request has %s, so first(..) uses none of the keys behind it; put it last", one))
+			}
 			k.offset++
 		case strings.HasPrefix(k.rest(), ")"):
 			k.offset++

@@ -1,7 +1,9 @@
 package rulefile
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +48,28 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 		r.addError(f.value.spot, err)
 		return nil
 	}
+	for _, l := range limits {
+		if i := slices.IndexFunc(limits, func(a core.Limit) bool { return isLaxer(l, a) }); i >= 0 {
+			r.warn(f.value.spot, fmt.Sprintf("%s: %v never denies, because %v is used up first", f.key.text, l, limits[i]))
+		}
+	}
 	return limits
+}
+
+// isLaxer reports whether a limit never denies what another limit of the same rule admits. It does not find all of them.
+func isLaxer(l, a core.Limit) bool {
+	if l == a || l.Algorithm != a.Algorithm || l.Period == 0 || a.Period == 0 || l.Ban > 0 || a.Rate == 0 {
+		return false
+	}
+	switch l.Algorithm {
+	case core.FixedWindow, core.SlidingLog:
+		if l.Period%a.Period != 0 {
+			return false
+		}
+	case core.SlidingWindow:
+		return false
+	}
+	return l.Capacity() >= a.Capacity() && float64(l.Rate)*float64(a.Period) >= float64(a.Rate)*float64(l.Period)
 }
 
 // limitsInstead is limits for limits that replace the rule's own limits. It also checks that requests can wait under

@@ -180,6 +180,32 @@ func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
 	expect.Equal(t, len(file.Warnings), 0, "with proxies: warnings %v", file.Warnings)
 }
 
+func TestWhatHasNoEffectIsAWarning(t *testing.T) {
+	for rule, want := range map[string]string{
+		"key: ip, limits: 600/m":                                              "",
+		"key: ip, limits: '10/s, 600/m'":                                      "limits: 600/1m never denies, because 10/1s is used up first",
+		"key: ip, limits: '9/m, 9/s'":                                         "limits: 9/1s never denies, because 9/1m is used up first",
+		"key: ip, limits: '9/s;burst=700, 600/m'":                             "",
+		"key: ip, limits: '10/s, 500/m, 36000/h;ban=2h, 0/d, 9 at once'":      "",
+		"key: ip, limits: '10/s;fixed-window, 600/m;fixed-window'":            "limits: 600/1m;fixed-window never denies, because 10/1s;fixed-window is used up first",
+		"key: ip, limits: '7/2s;sliding-log, 11/3s;sliding-log, 3/month'":     "",
+		"key: ip, limits: 9/s, overrides: {'ip:192.0.2.1': '5/s, 5/500ms'}":   "ip:192.0.2.1: 5/500ms never denies, because 5/1s is used up first",
+		"key: 'first(ip, bearer)', limits: 9/s":                               "key: every request has ip, so first(..) uses none of the keys behind it; put it last",
+		"key: 'join(bearer, first(basic, const(x), ip))', limits: 9/s":        "key: every request has const(x), so first(..) uses none of the keys behind it; put it last",
+		"key: 'join(ip, first(bearer, method))', limits: 9/s":                 "",
+		"key: ip, limits: 9/s, match: POST api/users":                         `match: "api" is in place of a host; for all hosts, want /api/users`,
+		"key: ip, limits: 9/s, match: [shop.Cart/Add]":                        `match: "shop.Cart" is in place of a host; for all hosts, want /shop.Cart/Add`,
+		"key: ip, limits: 9/s, match: [localhost/a, 'api:80/b', c.example/d]": "",
+	} {
+		file := mustParse(t, "rules: [{"+rule+"}]")
+		got := ""
+		for _, w := range file.Warnings {
+			got += w.Text
+		}
+		expect.Equal(t, got, want, "warnings for %s", rule)
+	}
+}
+
 func TestCostThatNeverFitsIsAWarning(t *testing.T) {
 	const text = "rules: [{key: ip, limits: \"5/s, 9/m, 2 at once, 0/d\", cost: %d}]\n"
 	file := mustParse(t, fmt.Sprintf(text, 6))

@@ -115,6 +115,10 @@ func (r *reader) match(f field, d *detail) (routes []string, tests []func(*http.
 				r.add(n.spot, "there are too many patterns, with wildcards or a slash at the end, or for one path")
 				break
 			}
+			host, path, _ := strings.Cut(n.text[strings.LastIndexAny(n.text, " \t")+1:], "/")
+			if host != "" && host != "localhost" && (!strings.Contains(host, ".") || strings.ToLower(host) != host) && !strings.Contains(host, ":") {
+				r.warn(n.spot, fmt.Sprintf("match: %q is in place of a host; for all hosts, want /%s/%s", host, host, path))
+			}
 			routes = append(routes, n.text)
 			continue
 		}
