@@ -11,11 +11,19 @@ import (
 // forwarding are the headers in which proxies name the client, in canonical form.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
-// noteProxy logs, once per limiter, that the key of a is the address of a peer that seems to be a proxy, so that all
-// clients behind the proxy share one limit. This is the most common mistake, and a test without the proxy does not show
-// it.
+// noteProxy logs, once per limiter, that the key of a is the address of a peer that seems to be a proxy, or names a proxy that adds
+// fewer addresses than keyfunc.ClientIP expects, so that all clients behind the proxy share one limit. This is the most common
+// mistake, and a test without the proxy does not show it.
 func (l *Limiter) noteProxy(r *http.Request, a *asked) {
 	if l.proxied.Load() {
+		return
+	}
+	if hop, unresolved := strings.CutPrefix(a.key, "ip:unresolved:"); unresolved {
+		lines := r.Header[forwarding[0]]
+		if len(lines) > 0 && strings.HasPrefix(r.RemoteAddr, hop+":") && lastOf(lines).IsValid() && l.proxied.CompareAndSwap(false, true) {
+			l.reporter.log().WarnContext(r.Context(), "spillgate: clients share one limit, because X-Forwarded-For has fewer addresses than ClientIP.Hops",
+				slog.String("rule", a.rule.Name), slog.String("peer", hop))
+		}
 		return
 	}
 	header, peer, ok := proxyOf(a.key, r)
@@ -43,7 +51,7 @@ func mayBeProxy(key, remote string) bool {
 	switch {
 	case !ok || key == "":
 		return false
-	case key == "unix":
+	case key == "unix", strings.HasPrefix(key, "unresolved:"):
 		return true
 	case remote == "" || key[0] != remote[0]:
 		return false
@@ -79,10 +87,15 @@ func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bo
 	if !isPrivate(peer) || !one.Contains(peer) {
 		return "", peer, false
 	}
+	client := lastOf(lines)
+	return header, peer, !client.IsValid() || !one.Contains(client.Unmap()) // otherwise the client is the proxy, or in the same network
+}
+
+// lastOf returns the last element of a header, which is not valid if it is no address.
+func lastOf(lines []string) netip.Addr {
 	last := lines[len(lines)-1]
-	last = last[strings.LastIndexByte(last, ',')+1:]
-	client, err := netip.ParseAddr(strings.TrimSpace(last))
-	return header, peer, err != nil || !one.Contains(client.Unmap()) // otherwise the client is the proxy, or in the same network
+	client, _ := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:]))
+	return client
 }
 
 // isPrivate reports whether ip is not an address of the internet.

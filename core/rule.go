@@ -39,6 +39,7 @@ type Rule struct {
 	// such as "/LOGIN" or "/login.json", add a pattern for each. The last parameter of an echo route,
 	// "/users/:id", also matches slashes: use "/users/".
 	//
+	// A pattern without a slash at its start has a host: "api/users" is for the host "api".
 	// Hosts are compared without regard to case, port and a final dot. A client can send any Host, so use a pattern
 	// with a host only if requests with another Host do not reach the same handler.
 	Routes []string

@@ -46,7 +46,7 @@ func Join(fns ...core.KeyFunc) core.KeyFunc {
 
 // First uses the first of fns that finds a key. It tries the next func only after ErrNoKey and returns any other error
 // at once, including ErrBadKey, because an ambiguous credential must not count as absent. If no func finds a key, First
-// joins the errors of all. First panics without fns, or if one of them is nil.
+// joins the errors of all. Put a func that finds a key in every request, such as RemoteIP, last. First panics without fns, or if one of them is nil.
 //
 // A client that forges the key of an earlier func is not counted under a later one. So either put only verified
 // identities first, or also give the last func its own rule.
