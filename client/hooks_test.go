@@ -233,12 +233,14 @@ func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 // TestOnWaitIsAboutTheFuture checks that OnWait gets no instant in the past while a late response hides how many requests remain.
 func TestOnWaitIsAboutTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end, remaining := time.Now().Add(1000*time.Second).Unix(), 11
+		end := time.Now().Add(1000 * time.Second).Unix()
+		var served atomic.Int64
 		c := serve(func(w http.ResponseWriter, _ *http.Request) {
-			if remaining--; remaining == 8 {
+			remaining := 11 - served.Add(1)
+			if remaining == 8 {
 				time.Sleep(300 * time.Second)
 			}
-			write(w, 200, "X-RateLimit-Limit", "50", "X-RateLimit-Remaining", strconv.Itoa(remaining), "X-RateLimit-Reset", strconv.FormatInt(end, 10))
+			write(w, 200, "X-RateLimit-Limit", "50", "X-RateLimit-Remaining", strconv.FormatInt(remaining, 10), "X-RateLimit-Reset", strconv.FormatInt(end, 10))
 		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }})
 		get(t, c, "/")
 		get(t, c, "/")

@@ -209,11 +209,14 @@ type failing struct {
 
 func (h *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if f := h.meanwhile; f != nil && cmd.Name() == "evalsha" {
+		if cmd.Name() != "evalsha" { // miniredis has no functions
+			return next(ctx, cmd)
+		}
+		if f := h.meanwhile; f != nil {
 			h.meanwhile = nil
 			f()
 		}
-		if err := h.err; err != nil && cmd.Name() == "evalsha" { // miniredis has no functions
+		if err := h.err; err != nil {
 			h.err = nil
 			cmd.SetErr(err)
 			return err
