@@ -25,12 +25,14 @@ func (c *receipt) keepHeld(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(renewEvery, func() {
+		defer func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if c.holds() {
+				e.timer.Reset(renewEvery)
+			}
+		}()
 		_ = c.renew(ctx) // the breaker logs a store that is down; the next try comes before the hold ends
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if c.holds() {
-			e.timer.Reset(renewEvery)
-		}
 	})
 }
 
@@ -54,12 +56,16 @@ func (c *receipt) renew(ctx context.Context) error {
 	e.renewing = make(chan struct{})
 	e.mu.Unlock()
 
-	_, err := c.storeOf(renewals).settle(ctx, renewals)
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	close(e.renewing)
-	e.renewing = nil
+	defer func() { // also if the store ends the goroutine
+		close(e.renewing)
+		e.renewing = nil
+		e.mu.Unlock()
+	}()
+	err := func() error {
+		defer e.mu.Lock()
+		_, err := c.storeOf(renewals).settle(ctx, renewals)
+		return err
+	}()
 	if err != nil {
 		return unavailable(err)
 	}

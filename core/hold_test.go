@@ -193,21 +193,23 @@ func TestEndWaitsForARenewal(t *testing.T) {
 }
 
 func TestRenewalIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &settler{err: errUnreachable}
-		serve(t, withStore(s, []core.Rule{final("r", 5, core.Failures)}), func(_ *http.Request, g *core.Guard) {
-			begun := time.Now()
-			time.Sleep(21 * time.Second)
-			s.mu.Lock()
-			s.err = nil
-			s.mu.Unlock()
-			time.Sleep(20 * time.Second)
-			synctest.Wait()
-			s.want(t, "renew r", "renew r")
-			expect.True(t, s.settled[1].At.Equal(begun.Add(40*time.Second)), "renewed at %v", s.settled[1].At)
-			g.Settle(core.Outcome{Status: 200})
+	for _, err := range []error{errUnreachable, errNoReturn} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &settler{err: err}
+			serve(t, withStore(s, []core.Rule{final("r", 5, core.Failures)}), func(_ *http.Request, g *core.Guard) {
+				begun := time.Now()
+				time.Sleep(21 * time.Second)
+				s.mu.Lock()
+				s.err = nil
+				s.mu.Unlock()
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				s.want(t, "renew r", "renew r")
+				expect.True(t, s.settled[1].At.Equal(begun.Add(40*time.Second)), "%v: renewed at %v", err, s.settled[1].At)
+				g.Settle(core.Outcome{Status: 200})
+			})
 		})
-	})
+	}
 }
 
 func TestRenewWhileTheStoreIsDown(t *testing.T) {
