@@ -11,6 +11,9 @@ import (
 // forwarding are the headers in which proxies name the client, in canonical form.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
+// unresolved is in a key of keyfunc.ClientIP before the last proxy that it could verify.
+const unresolved = "unresolved:"
+
 // noteProxy logs, once per limiter, that the key of a is the address of a peer that seems to be a proxy, or names a proxy that adds
 // fewer addresses than keyfunc.ClientIP expects, so that all clients behind the proxy share one limit. This is the most common
 // mistake, and a test without the proxy does not show it.
@@ -18,16 +21,13 @@ func (l *Limiter) noteProxy(r *http.Request, a *asked) {
 	if l.proxied.Load() {
 		return
 	}
-	if hop, unresolved := strings.CutPrefix(a.key, "ip:unresolved:"); unresolved {
-		lines := r.Header[forwarding[0]]
-		if len(lines) > 0 && strings.HasPrefix(r.RemoteAddr, hop+":") && lastOf(lines).IsValid() && l.proxied.CompareAndSwap(false, true) {
-			l.reporter.log().WarnContext(r.Context(), "spillgate: clients share one limit, because X-Forwarded-For has fewer addresses than ClientIP.Hops",
-				slog.String("rule", a.rule.Name), slog.String("peer", hop))
-		}
-		return
-	}
 	header, peer, ok := proxyOf(a.key, r)
 	if !ok || !l.proxied.CompareAndSwap(false, true) {
+		return
+	}
+	if strings.HasPrefix(a.key, "ip:"+unresolved) {
+		l.reporter.log().WarnContext(r.Context(), "spillgate: clients share one limit, because X-Forwarded-For has fewer addresses than ClientIP.Hops",
+			slog.String("rule", a.rule.Name), slog.String("peer", peer.String()))
 		return
 	}
 	from, trust := "a Unix socket", "Unix: true"
@@ -51,10 +51,10 @@ func mayBeProxy(key, remote string) bool {
 	switch {
 	case !ok || key == "":
 		return false
-	case key == "unix", strings.HasPrefix(key, "unresolved:"):
+	case key == "unix":
 		return true
 	case remote == "" || key[0] != remote[0]:
-		return false
+		return strings.HasPrefix(key, unresolved)
 	case remote[0] == '1':
 		return strings.HasPrefix(remote, "10.") || strings.HasPrefix(remote, "127.") || strings.HasPrefix(remote, "172.") ||
 			strings.HasPrefix(remote, "192.168.")
@@ -63,15 +63,15 @@ func mayBeProxy(key, remote string) bool {
 }
 
 // proxyOf returns the header in which r names a client although key is the peer's, and the address of the peer, which is
-// private. The address is not valid for a Unix socket.
+// private, unless key is unresolved. The address is not valid for a Unix socket.
 func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bool) {
 	var lines []string
 	for i := 0; i < len(forwarding) && len(lines) == 0; i++ {
 		header = forwarding[i]
 		lines = r.Header[header]
 	}
-	text := strings.TrimPrefix(key, "ip:")
-	if len(lines) == 0 || text == "unix" {
+	text, short := strings.CutPrefix(strings.TrimPrefix(key, "ip:"), unresolved)
+	if len(lines) == 0 || key == "ip:unix" {
 		return header, peer, len(lines) > 0
 	}
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -84,18 +84,16 @@ func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bo
 		a, _ := netip.ParseAddr(text)
 		one = netip.PrefixFrom(a.WithZone(""), a.BitLen())
 	}
-	if !isPrivate(peer) || !one.Contains(peer) {
-		return "", peer, false
-	}
-	client := lastOf(lines)
-	return header, peer, !client.IsValid() || !one.Contains(client.Unmap()) // otherwise the client is the proxy, or in the same network
-}
-
-// lastOf returns the last element of a header, which is not valid if it is no address.
-func lastOf(lines []string) netip.Addr {
 	last := lines[len(lines)-1]
-	client, _ := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:]))
-	return client
+	last = last[strings.LastIndexByte(last, ',')+1:]
+	client, err := netip.ParseAddr(strings.TrimSpace(last))
+	switch {
+	case !one.Contains(peer):
+		return "", peer, false
+	case short: // or garbled
+		return header, peer, err == nil && header == forwarding[0]
+	}
+	return header, peer, isPrivate(peer) && (err != nil || !one.Contains(client.Unmap())) // otherwise the client is the proxy, or in the same network
 }
 
 // isPrivate reports whether ip is not an address of the internet.

@@ -59,6 +59,7 @@ func TestUntrustedProxyIsLoggedOnce(t *testing.T) {
 		"a neighbor, IPv6":   {"[fd00::7]:80", xff, "fd00::8", trusted("fd00::7/128"), nil},
 		"another identity":   {"10.0.0.7:80", xff, "203.0.113.9", keyfunc.Const("all"), nil},
 		"too many hops":      {"203.0.113.7:80", xff, "x, 198.51.100.9", hops, []string{`X-Forwarded-For has fewer addresses than ClientIP.Hops" rule=api peer=203.0.113.7`}},
+		"too many hops, 6":   {"[2001:db8::7]:80", xff, "x, 198.51.100.9", hops, []string{"ClientIP.Hops", "peer=2001:db8::7"}},
 		"a caller by itself": {"10.0.0.7:80", "Via", "1.1 proxy", hops, nil},
 		"a garbled list":     {"10.0.0.7:80", xff, "x, 10.0.0.8", trusted("10.0.0.0/8"), nil},
 		"an unreadable list": {"10.0.0.7:80", xff, "unknown", trusted("10.0.0.0/8"), nil},
